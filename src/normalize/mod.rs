@@ -1,0 +1,15 @@
+//! The rules, as a pure function of bytes: *(interface, call, host's answer) -> client's answer*.
+//!
+//! Nothing here knows a socket, a clock, Pingora or Prometheus. [`Exchange`] is fed the request's
+//! bytes, the host's head, its pieces and its end, and says through [`Exchange::poll`] what the
+//! client gets; [`Outcome`] says what was done, for those who count.
+
+mod exchange;
+mod interface;
+mod outcome;
+mod policy;
+
+pub use exchange::{Exchange, Failure, Output, OwnAnswer, RequestFacts, ResponseHead};
+pub use interface::{Binding, Interface, Target};
+pub use outcome::{Outcome, Rule, RuleSet, Verdict};
+pub use policy::{CapPolicy, Disclosure, Messages, Mode, Oracle, Policy};
