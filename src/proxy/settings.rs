@@ -1,0 +1,56 @@
+//! What the proxy needs to know to run, already checked; the configuration is turned into this.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::normalize::{Interface, Policy};
+
+/// One process.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `ADDRESS:PORT` to listen on.
+    pub listen: String,
+    /// Proxy services, each with one thread and its own upstream pool (`so_reuseport`).
+    pub services: usize,
+    /// How long a shutdown waits for requests in flight.
+    pub grace: Duration,
+    pub hosts: Vec<Host>,
+}
+
+/// One host behind the proxy.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Names the host in metrics and logs.
+    pub name: String,
+    pub upstreams: Vec<Upstream>,
+    /// `Host` values that select this host; empty: every value that selects no other.
+    pub authorities: Vec<String>,
+    pub policy: Arc<Policy>,
+    /// Empty: not known (yet), see I-1.
+    pub interfaces: Vec<Arc<Interface>>,
+    pub limits: Limits,
+    pub timeouts: Timeouts,
+}
+
+/// One address of a host.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// `NAME:PORT` or `ADDRESS:PORT`.
+    pub address: String,
+}
+
+/// Bounds on what a client may send (P-1).
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub request_bytes: u64,
+}
+
+/// Silence that is tolerated, not length (U-3).
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    pub connect: Duration,
+    pub read: Duration,
+    pub write: Duration,
+    /// How long an unused upstream connection is kept.
+    pub idle: Duration,
+}
