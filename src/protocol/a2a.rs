@@ -295,7 +295,8 @@ mod tests {
 
     #[test]
     fn f2_spellings_fold() {
-        for spelling in ["TASK_NOT_FOUND", "TaskNotFoundError", "taskNotFound", "task-not-found", "task not found"]
+        for spelling in
+            ["TASK_NOT_FOUND", "TaskNotFoundError", "taskNotFound", "task-not-found", "task not found"]
         {
             assert_eq!(A2aError::from_reason(spelling), Some(A2aError::TaskNotFound), "{spelling}");
         }
@@ -312,7 +313,10 @@ mod tests {
         let r = get("/tasks/a%2Fb").unwrap();
         assert_eq!((r.operation, r.task.as_deref(), r.has_tenant), (Operation::GetTask, Some("a/b"), false));
         let r = route(Method::POST, "/acme/tasks/t-1:cancel").unwrap();
-        assert_eq!((r.operation, r.task.as_deref(), r.has_tenant), (Operation::CancelTask, Some("t-1"), true));
+        assert_eq!(
+            (r.operation, r.task.as_deref(), r.has_tenant),
+            (Operation::CancelTask, Some("t-1"), true)
+        );
         let r = get("/tasks/t%3Asubscribe").unwrap();
         assert_eq!((r.operation, r.task.as_deref()), (Operation::SubscribeToTask, Some("t")));
         let r = route(Method::DELETE, "/tasks/t/pushNotificationConfigs/p").unwrap();

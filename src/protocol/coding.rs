@@ -81,8 +81,7 @@ impl Step {
                     }),
                 };
                 let (before_in, before_out) = (inner.total_in(), inner.total_out());
-                let status =
-                    inner.decompress(input, out, FlushDecompress::None).map_err(|_| Undecodable)?;
+                let status = inner.decompress(input, out, FlushDecompress::None).map_err(|_| Undecodable)?;
                 *ended = status == Status::StreamEnd;
                 let read = usize::try_from(inner.total_in() - before_in).map_err(|_| Undecodable)?;
                 let written = usize::try_from(inner.total_out() - before_out).map_err(|_| Undecodable)?;
@@ -235,9 +234,14 @@ mod tests {
     #[test]
     fn c4_every_coding_in_every_split() {
         let plain = br#"{"jsonrpc":"2.0","id":7,"error":{"code":-32001}}"#.repeat(300);
-        for (name, how) in
-            [("gzip", "gzip"), ("X-GZip", "gzip"), ("deflate", "deflate"), ("deflate", "raw"), ("br", "br"), ("zstd", "zstd")]
-        {
+        for (name, how) in [
+            ("gzip", "gzip"),
+            ("X-GZip", "gzip"),
+            ("deflate", "deflate"),
+            ("deflate", "raw"),
+            ("br", "br"),
+            ("zstd", "zstd"),
+        ] {
             let coded = encode(how, &plain);
             for split in [1, 2, 7, 4096, usize::MAX] {
                 assert_eq!(decode(name, &coded, split).as_deref(), Ok(&plain[..]), "{name} {how} {split}");

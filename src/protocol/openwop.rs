@@ -140,8 +140,10 @@ pub const UNREADABLE: &[&str] = &[
 /// What an envelope's `error` member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeKind {
-    /// In the registry, or known from the field, with the HTTP status it stands for.
+    /// In the registry, with the HTTP status it stands for.
     Known(u16),
+    /// Known from the field, with the status it stands for where the answer's own says nothing.
+    Unregistered(u16),
     /// `<vendor>.<code>`: only the answer's own status tells what it stands for.
     Vendor,
 }
@@ -153,8 +155,8 @@ pub fn classify(code: &str) -> Option<CodeKind> {
         table.binary_search_by(|(c, _)| (*c).cmp(code)).ok().and_then(|i| table.get(i)).map(|(_, s)| *s)
     };
     find(REGISTERED)
-        .or_else(|| find(UNREGISTERED))
         .map(CodeKind::Known)
+        .or_else(|| find(UNREGISTERED).map(CodeKind::Unregistered))
         .or_else(|| is_vendor(code).then_some(CodeKind::Vendor))
 }
 
@@ -218,8 +220,22 @@ mod tests {
             assert_eq!(classify(good), Some(CodeKind::Vendor), "{good}");
         }
         for bad in [
-            "openwop.x", "Acme.x", "acme", "acme.", ".x", "acme-.x", "-acme.x", "acme.X", "acme.1x", "1a.x",
-            "acme.x.y", "io.a2a.spec.TaskNotFoundError", "Not Found", "Forbidden", "acme--labs.x", "acme.x-y",
+            "openwop.x",
+            "Acme.x",
+            "acme",
+            "acme.",
+            ".x",
+            "acme-.x",
+            "-acme.x",
+            "acme.X",
+            "acme.1x",
+            "1a.x",
+            "acme.x.y",
+            "io.a2a.spec.TaskNotFoundError",
+            "Not Found",
+            "Forbidden",
+            "acme--labs.x",
+            "acme.x-y",
         ] {
             assert_eq!(classify(bad), None, "{bad}");
         }

@@ -541,9 +541,9 @@ impl Scanner {
                         self.high = Some(unit);
                         self.lone();
                     }
-                    _ if self.in_name => self.name.push_char(
-                        char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER),
-                    ),
+                    _ if self.in_name => self
+                        .name
+                        .push_char(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER)),
                     _ => {}
                 }
             }
