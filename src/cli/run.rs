@@ -13,7 +13,7 @@ use super::sources::{self, Sources};
 use super::{FAILED, REFUSED, say};
 use crate::config::{ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
-use crate::observe::{Admin, Metrics, Readiness, is_loopback};
+use crate::observe::{Admin, Metrics, Readiness};
 use crate::proxy::{self, Limits, Settings, Timeouts, Upstream};
 
 /// Run the proxy.
@@ -146,19 +146,9 @@ fn announce(model: &Model) {
             interfaces = interfaces(host),
             "in front of"
         );
-        if host.interfaces.is_empty() {
-            tracing::warn!(
-                host = host.name,
-                "no interfaces configured, and this build does not read agent cards yet: every POST that is \
-                 an A2A call is treated as one, and /readyz stays 503; add [[hosts.interfaces]]"
-            );
-        }
     }
-    if !model.admin.address.is_empty() && !is_loopback(&model.admin.address) {
-        tracing::warn!(
-            admin = model.admin.address,
-            "the admin listener can be reached from elsewhere and asks for no credentials; bind 127.0.0.1"
-        );
+    for warning in sources::warnings(model) {
+        tracing::warn!("{warning}");
     }
 }
 

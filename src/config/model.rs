@@ -46,6 +46,7 @@ pub struct Host {
     pub public_url: String,
     pub card: Card,
     pub timeouts: Timeouts,
+    #[serde(default)]
     pub interfaces: Vec<Interface>,
 }
 
