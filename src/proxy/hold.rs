@@ -51,7 +51,14 @@ pub struct Slot(Mutex<Option<Returned>>);
 
 struct Returned {
     client: Box<ServerSession>,
-    held: Box<Held>,
+    held: Option<Box<Held>>,
+}
+
+/// Dresses a session up as a custom one that does nothing of its own.
+pub fn disguise(session: ServerSession) -> (ServerSession, Arc<Slot>) {
+    let slot = Arc::new(Slot::default());
+    let holder = Holder { client: Some(Box::new(session)), held: None, slot: slot.clone() };
+    (ServerSession::new_custom(Box::new(holder)), slot)
 }
 
 /// Puts a [`Holder`] in the place of the client's session.
@@ -70,7 +77,7 @@ pub fn unwrap(target: &mut Box<ServerSession>, slot: &Slot) -> Option<Box<Held>>
     **target = ServerSession::new_custom(Box::new(()));
     let returned = slot.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     *target = returned.client;
-    Some(returned.held)
+    returned.held
 }
 
 /// How far the answer is.
@@ -498,14 +505,16 @@ fn next_multiple(elapsed: Duration, floor: Duration) -> Duration {
 struct Holder {
     /// `None` only while being dropped.
     client: Option<Box<ServerSession>>,
+    /// `None` in a mere disguise.
     held: Option<Box<Held>>,
     slot: Arc<Slot>,
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        if let (Some(client), Some(held)) = (self.client.take(), self.held.take()) {
-            *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Returned { client, held });
+        if let Some(client) = self.client.take() {
+            let returned = Returned { client, held: self.held.take() };
+            *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
         }
     }
 }
@@ -522,10 +531,10 @@ impl Holder {
         self.parts().0
     }
 
-    fn parts(&mut self) -> (&mut ServerSession, &mut Held) {
-        match (&mut self.client, &mut self.held) {
-            (Some(client), Some(held)) => (client, held),
-            _ => unreachable!("a session is used after it was dropped"),
+    fn parts(&mut self) -> (&mut ServerSession, Option<&mut Held>) {
+        match &mut self.client {
+            Some(client) => (client, self.held.as_deref_mut()),
+            None => unreachable!("a session is used after it was dropped"),
         }
     }
 }
@@ -534,23 +543,27 @@ impl Holder {
 impl CustomSession for Holder {
     async fn response_duplex_vec(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
         let (client, held) = self.parts();
-        if held.phase == Phase::Passing {
-            return client.response_duplex_vec(tasks).await;
+        match held {
+            Some(held) if held.phase != Phase::Passing => held.host_sent(client, tasks).await,
+            _ => client.response_duplex_vec(tasks).await,
         }
-        held.host_sent(client, tasks).await
     }
 
     async fn read_body_bytes(&mut self) -> Result<Option<Bytes>> {
         let (client, held) = self.parts();
         let read = client.read_request_body().await?;
-        held.request_read(read.as_ref(), client);
+        if let Some(held) = held {
+            held.request_read(read.as_ref(), client);
+        }
         Ok(read)
     }
 
     async fn read_body_or_idle(&mut self, no_body_expected: bool) -> Result<Option<Bytes>> {
         let (client, held) = self.parts();
         let read = client.read_body_or_idle(no_body_expected).await?;
-        held.request_read(read.as_ref(), client);
+        if let Some(held) = held {
+            held.request_read(read.as_ref(), client);
+        }
         Ok(read)
     }
 
@@ -558,7 +571,7 @@ impl CustomSession for Holder {
     /// end never came through: the client gets a complete answer all the same (C-5).
     async fn finish(&mut self) -> Result<()> {
         let (client, held) = self.parts();
-        if held.phase == Phase::Judging {
+        if let Some(held) = held.filter(|held| held.phase == Phase::Judging) {
             let error = Error::explain(ErrorType::ConnectionClosed, "the host's answer has no end").into_up();
             held.may_retry = false;
             held.host_failed(client, error, Vec::new(), Instant::now()).await?;

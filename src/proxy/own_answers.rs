@@ -14,6 +14,8 @@ use crate::normalize::{Failure, OwnAnswer};
 
 /// How long a client that is still sending is listened to after it was refused.
 const LINGER: Duration = Duration::from_secs(2);
+/// How many bytes behind the end of its request are listened to.
+const LINGER_BYTES: usize = 64 * 1024;
 
 /// The answer to a failed attempt, or `None` when nobody is there to be answered.
 pub fn of(error: &Error) -> Option<OwnAnswer> {
@@ -108,14 +110,25 @@ pub async fn plain(client: &mut ServerSession, status: StatusCode) -> Result<()>
 /// resets it, and a reset takes the answer away from a client that is still sending. So the answer
 /// is ended, and what still comes is read for a while.
 pub async fn linger(client: &mut ServerSession) {
-    if !client.is_body_done() {
-        if !client.is_http2() {
-            client.shutdown().await;
-        }
-        client.set_total_drain_timeout(Some(LINGER));
-        // Whatever goes wrong now, the answer is out.
-        let _ = client.drain_request_body().await;
+    if client.is_http2() {
+        // A stream that ends early is no connection that ends.
+        return;
     }
+    client.shutdown().await;
+    client.set_pipelining_enabled(false);
+    // Whatever goes wrong from here on, the answer is out.
+    let _ = tokio::time::timeout(LINGER, async {
+        if client.drain_request_body().await.is_ok() {
+            // Bytes behind the end of the request come one at a time, each as an error.
+            for _ in 0..LINGER_BYTES {
+                match client.read_body_or_idle(true).await {
+                    Err(error) if *error.etype() == ErrorType::ConnectError => {}
+                    _ => break,
+                }
+            }
+        }
+    })
+    .await;
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! | hook | does | because |
 //! |---|---|---|
+//! | `early_request_filter` | takes the session out of the disguise it came in | the first hook, see `front` |
 //! | `request_filter` | routes, refuses what must not reach a host | the first hook that may answer |
 //! | `upstream_request_filter` | wraps the client's session in a holder | earlier, Pingora's authority policy would see a custom session and skip its `Host` checks |
 //! | `error_while_proxy` | unwraps, decides on a retry | runs after every failed attempt; the next one wraps again |
@@ -15,11 +16,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{StatusCode, Version, header};
 use pingora::protocols::Digest;
+use pingora::protocols::http::ServerSession;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora_error::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
+use super::front;
 use super::hold::{self, Held, Slot};
 use super::own_answers;
 use super::request;
@@ -48,7 +51,7 @@ impl Shell {
 pub struct Call {
     host: Option<Arc<Host>>,
     lane: Option<Arc<Lane>>,
-    _in_flight: Option<InFlight>,
+    in_flight: Option<InFlight>,
     /// The exchange, if rules bind the request, while no attempt is under way.
     held: Option<Box<Held>>,
     /// Where the exchange and the client's session are during an attempt.
@@ -63,6 +66,76 @@ pub struct Call {
 }
 
 impl Call {
+    /// Finds the request's host and, if rules bind it, begins its exchange. `false` when the
+    /// authority selects no host.
+    pub fn route(&mut self, hosts: &Hosts, session: &ServerSession) -> bool {
+        let request = session.req_header();
+        let Some(host) = hosts.select(request::authority(request)) else { return false };
+        let (path, query) = request::target(&request.uri);
+        let bound = if session.is_upgrade_req() {
+            None
+        } else {
+            let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
+            host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts))
+        };
+        let lane = match bound {
+            Some((exchange, lane)) => {
+                self.held = Some(Box::new(Held::new(exchange, request, host, lane.clone())));
+                lane
+            }
+            None => host.other.clone(),
+        };
+        self.in_flight = Some(lane.begin());
+        self.lane = Some(lane);
+        self.host = Some(host.clone());
+        true
+    }
+
+    /// Writes an answer of the proxy's own: in the interface's binding on an interface, else as text.
+    ///
+    /// # Errors
+    /// When the client cannot be written to.
+    pub async fn answer(&mut self, session: &mut ServerSession, own: OwnAnswer) -> Result<()> {
+        if own == OwnAnswer::RequestTooLarge {
+            // What still comes is not worth reading.
+            session.set_keepalive(None);
+        }
+        match &mut self.held {
+            Some(held) => held.say(session, own).await?,
+            None => own_answers::plain(session, own_answers::status(own)).await?,
+        }
+        if session.get_keepalive().is_none() && !session.is_body_done() {
+            own_answers::linger(session).await;
+        }
+        Ok(())
+    }
+
+    /// Counts the request, once, when it is over.
+    pub fn count(&self, session: &ServerSession) {
+        let Some(lane) = &self.lane else { return };
+        let head = session.response_written();
+        let stream = head
+            .and_then(|head| head.headers.get(header::CONTENT_TYPE))
+            .is_some_and(|value| starts_with_event_stream(value.as_bytes()));
+        let status = head.map_or(0, |head| head.status.as_u16());
+        let finished = match &self.held {
+            Some(held) => Finished {
+                status,
+                outcome: Some(held.exchange().outcome()),
+                stream,
+                upstream: held.upstream_time(),
+                added: held.added_time(),
+            },
+            None => {
+                let times = self.head_at.zip(self.sent_at);
+                let upstream =
+                    times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
+                Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
+            }
+        };
+        lane.finished(&finished);
+    }
+
     fn unwrap(&mut self, session: &mut Session) {
         if let Some(slot) = self.wrapped.take() {
             self.held = hold::unwrap(&mut session.downstream_session, &slot);
@@ -78,6 +151,12 @@ impl ProxyHttp for Shell {
         Call::default()
     }
 
+    /// The very first hook.
+    async fn early_request_filter(&self, session: &mut Session, _call: &mut Call) -> Result<()> {
+        front::take_off(&mut session.downstream_session);
+        Ok(())
+    }
+
     /// Routes the request; refuses loops and announced oversize before a host is asked (P-1).
     async fn request_filter(&self, session: &mut Session, call: &mut Call) -> Result<bool> {
         // A client that is answered before it has sent everything keeps its connection, and may send
@@ -87,44 +166,26 @@ impl ProxyHttp for Shell {
         session.set_total_drain_timeout(Some(DRAIN));
         session.set_write_timeout(Some(CLIENT_WRITE));
 
-        let request = session.req_header();
-        let Some(host) = self.hosts.select(request::authority(request)) else {
+        if !call.route(&self.hosts, session) {
             own_answers::plain(session, StatusCode::MISDIRECTED_REQUEST).await?;
             return Ok(true);
-        };
-        let (path, query) = request::target(&request.uri);
-        let bound = if session.is_upgrade_req() {
-            None
-        } else {
-            let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
-            host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts))
-        };
-        let looped = request::has_been_here(&request.headers, self.hosts.pseudonym());
-        let oversize =
-            request::announced(&request.headers).is_some_and(|size| size > host.limits.request_bytes);
-        let lane = match bound {
-            Some((exchange, lane)) => {
-                let held = Held::new(exchange, request, host, lane.clone());
-                call.held = Some(Box::new(held));
-                lane
-            }
-            None => host.other.clone(),
-        };
-        call._in_flight = Some(lane.begin());
-        call.lane = Some(lane);
-        call.host = Some(host.clone());
+        }
         if let Some(held) = &mut call.held
             && session.is_body_empty()
         {
             held.request_ended();
         }
+        let headers = &session.req_header().headers;
+        let limit = call.host.as_ref().map_or(u64::MAX, |host| host.limits.request_bytes);
+        let looped = request::has_been_here(headers, self.hosts.pseudonym());
+        let oversize = request::announced(headers).is_some_and(|size| size > limit);
         let refusal = match (looped, oversize) {
             (true, _) => Some(OwnAnswer::Loop),
             (false, true) => Some(OwnAnswer::RequestTooLarge),
             (false, false) => None,
         };
         if let Some(own) = refusal {
-            answer(session, call, own).await?;
+            call.answer(session, own).await?;
             return Ok(true);
         }
         Ok(false)
@@ -259,7 +320,7 @@ impl ProxyHttp for Shell {
             Some(own) => {
                 session.set_keepalive(None);
                 let code = own_answers::status(own).as_u16();
-                if answer(session, call, own).await.is_err() {
+                if call.answer(session, own).await.is_err() {
                     session.shutdown().await;
                 }
                 code
@@ -271,28 +332,7 @@ impl ProxyHttp for Shell {
 
     async fn logging(&self, session: &mut Session, _error: Option<&Error>, call: &mut Call) {
         call.unwrap(session);
-        let Some(lane) = &call.lane else { return };
-        let head = session.response_written();
-        let stream = head
-            .and_then(|head| head.headers.get(header::CONTENT_TYPE))
-            .is_some_and(|value| starts_with_event_stream(value.as_bytes()));
-        let status = head.map_or(0, |head| head.status.as_u16());
-        let finished = match &call.held {
-            Some(held) => Finished {
-                status,
-                outcome: Some(held.exchange().outcome()),
-                stream,
-                upstream: held.upstream_time(),
-                added: held.added_time(),
-            },
-            None => {
-                let times = call.head_at.zip(call.sent_at);
-                let upstream =
-                    times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
-                Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
-            }
-        };
-        lane.finished(&finished);
+        call.count(session);
     }
 
     /// Pingora's own error lines carry paths, and so task ids: what failed is counted, and logged by
@@ -308,21 +348,6 @@ impl ProxyHttp for Shell {
     fn request_summary(&self, _session: &Session, call: &Call) -> String {
         call.host.as_ref().map_or_else(String::new, |host| host.name.clone())
     }
-}
-
-/// Writes an answer of the proxy's own: in the interface's binding on an interface, else as text.
-async fn answer(session: &mut Session, call: &mut Call, own: OwnAnswer) -> Result<()> {
-    match &mut call.held {
-        Some(held) => held.say(&mut session.downstream_session, own).await?,
-        None => own_answers::plain(session, own_answers::status(own)).await?,
-    }
-    if own == OwnAnswer::RequestTooLarge {
-        session.set_keepalive(None);
-    }
-    if session.get_keepalive().is_none() {
-        own_answers::linger(session).await;
-    }
-    Ok(())
 }
 
 /// Whether the host hung up without a byte of an answer. Pingora tells how many came in the error's
