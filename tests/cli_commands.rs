@@ -264,3 +264,105 @@ fn a_host_with_interfaces_is_ready_and_the_admin_listener_can_be_off() {
     assert!(nothing_listens(admin));
     assert!(!default_admin_is_free || nothing_listens(9464));
 }
+
+/// D-4, from the outside: at the most talkative level, nothing of a request or an answer reaches the log
+/// or the metrics, whether the host answers, hangs up or is gone.
+#[test]
+fn planted_secrets_reach_neither_log_nor_metrics() {
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = host.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        // One answer, one hang-up; then the host is gone.
+        for answer in [true, false] {
+            let (mut stream, _) = host.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            _ = stream.read(&mut [0; 4096]);
+            if answer {
+                let head = "HTTP/1.1 404 Not Found\r\nX-Tenant: planted-secret\r\nContent-Length: 14\r\n\r\n";
+                stream.write_all(format!("{head}planted-secret").as_bytes()).unwrap();
+            }
+        }
+    });
+    let (listen, admin) = (free_port(), free_port());
+    for format in ["json", "text"] {
+        let mut proxy = start(
+            &[
+                "run",
+                "--upstream",
+                &upstream,
+                "--listen",
+                &format!("127.0.0.1:{listen}"),
+                "--admin",
+                &format!("127.0.0.1:{admin}"),
+                "--log-level",
+                "trace",
+                "--log-format",
+                format,
+            ],
+            &[("A2A_ERRATA_HOSTS__0__INTERFACES__0__PATH", "/a2a")],
+        );
+        ask(listen, "GET /planted-secret?key=planted-secret");
+        ask(listen, "GET /planted-secret");
+        ask(listen, "GET /planted-secret HTTP/1.1\r\nAuthorization: planted-secret\r\nX:");
+        let body =
+            r#"{"jsonrpc":"2.0","id":"planted-secret","method":"GetTask","params":{"id":"planted-secret"}}"#;
+        post(listen, "/a2a?planted-secret", body);
+        let metrics = ask(admin, "GET /metrics");
+        assert!(metrics.contains("interface=\"other\",outcome=\"passed\"} "), "{metrics}");
+        proxy.0.kill().unwrap();
+        let mut log = String::new();
+        proxy.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(log.contains("a2a_errata::access"), "{log}");
+        assert!(!log.contains("planted") && !metrics.contains("planted"), "{log}\n{metrics}");
+    }
+}
+
+/// Send a call; whatever the answer is.
+fn post(port: u16, path: &str, body: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// A graceful shutdown lasts as long as what is in flight, and no longer.
+#[test]
+fn sigterm_ends_an_idle_proxy_soon_and_a_busy_one_after_its_answer() {
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = host.local_addr().unwrap().to_string();
+    let (listen, admin) = (free_port(), free_port());
+    let mut proxy = start(
+        &[
+            "run",
+            "--upstream",
+            &upstream,
+            "--listen",
+            &format!("127.0.0.1:{listen}"),
+            "--admin",
+            &format!("127.0.0.1:{admin}"),
+        ],
+        &[("A2A_ERRATA_HOSTS__0__INTERFACES__0__PATH", "/a2a")],
+    );
+    assert!(ask(admin, "GET /livez").starts_with("HTTP/1.1 200 "));
+    let client = std::thread::spawn(move || ask(listen, "GET /slow"));
+    let (mut stream, _) = host.accept().unwrap();
+    let pid = proxy.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(proxy.0.try_wait().unwrap(), None, "a request is in flight");
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone").unwrap();
+    assert!(client.join().unwrap().ends_with("done"));
+    let end = Instant::now() + Duration::from_secs(5);
+    let status = loop {
+        if let Some(status) = proxy.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "nothing is in flight any more");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(0));
+}
