@@ -1,5 +1,6 @@
 //! What is wrong with a configuration is told with file, line, column, key, the bad value and what would
 //! be right (U-1). Each case is a file (or variables, or flags) and the exact message.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use a2a_errata::config::{Flags, Sources, load};
 
@@ -87,7 +88,7 @@ fn values_that_are_wrong() {
         ("oracle = 5", "oracle = 5: must be a table".into()),
     ] {
         let key_and_value = line.split_once(" = ").unwrap();
-        let column = key_and_value.0.len() + 4 + if line.contains('[') && !line.ends_with("[]") { 1 } else { 0 };
+        let column = key_and_value.0.len() + 4 + usize::from(line.contains('[') && !line.ends_with("[]"));
         let text = format!("{HOST}{line}\n");
         assert_eq!(problems(&text, &[], Flags::default()), [format!("FILE:4:{column}: hosts[0].{message}")], "{line}");
     }

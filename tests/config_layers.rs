@@ -1,4 +1,5 @@
 //! Defaults < file < environment < flags, and what each default is (U-1, U-3).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::path::Path;
 
