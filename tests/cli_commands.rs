@@ -245,6 +245,7 @@ fn run_needs_no_file_and_the_admin_pages_answer() {
     assert_eq!(listening["admin"], format!("127.0.0.1:{admin}"));
     let host = events.iter().find(|event| event["message"] == "in front of").unwrap();
     assert_eq!((&host["host"], &host["upstreams"]), (&"legacy".into(), &"127.0.0.1:9".into()));
+    assert_eq!(host["mode"], "enforce");
     assert!(events.iter().any(|event| event["level"] == "WARN"), "no interfaces is worth a warning: {log}");
 }
 

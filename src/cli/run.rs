@@ -173,7 +173,7 @@ fn announce(model: &Model) {
     for host in &model.hosts {
         tracing::info!(
             host = host.name,
-            mode = ?host.mode,
+            mode = host.mode.as_str(),
             upstreams = host.upstreams.join(" "),
             authorities = (!host.authorities.is_empty()).then(|| host.authorities.join(" ")),
             interfaces = interfaces(host),

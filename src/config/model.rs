@@ -134,6 +134,17 @@ pub enum Binding {
     HttpJson,
 }
 
+impl Mode {
+    /// As the configuration writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Observe => "observe",
+        }
+    }
+}
+
 impl Host {
     /// What the rules need to know about this host.
     #[must_use]
