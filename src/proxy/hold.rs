@@ -234,7 +234,13 @@ impl Held {
                 Phase::Judging | Phase::Aborted => {}
             }
             match task {
-                // Not the answer yet (and never held): 101 is not possible, upgrades are not wrapped.
+                // An upgrade that came about is no answer of an interface (I-4).
+                HttpTask::Header(head, end) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
+                    self.phase = Phase::Passing;
+                    out.push(HttpTask::Header(head, end));
+                    continue;
+                }
+                // Not the answer yet, and never held.
                 HttpTask::Header(head, end) if head.status.is_informational() => {
                     client.response_duplex_vec(vec![HttpTask::Header(head, end)]).await?;
                     continue;
@@ -258,7 +264,7 @@ impl Held {
                 }
                 HttpTask::Done => self.host_end_if(true),
                 HttpTask::UpgradedBody(..) => {
-                    return Error::e_explain(ErrorType::InternalError, "an upgrade on an interface");
+                    return Error::e_explain(ErrorType::InternalError, "upgraded bytes without an upgrade");
                 }
                 HttpTask::Failed(error) => return self.host_failed(client, error, out, arrived).await,
             }
@@ -371,7 +377,7 @@ impl Held {
             }
             Output::Head(head) => {
                 self.head = None;
-                out.push(HttpTask::Header(Box::new(self.framed(head)?), false));
+                out.push(HttpTask::Header(Box::new(self.framed(&head)?), false));
             }
             Output::Body(bytes) => out.push(HttpTask::Body(Some(bytes), false)),
             Output::End => {
@@ -403,7 +409,7 @@ impl Held {
 
     /// A head of the exchange's with the framing that the client's protocol version has. Pingora adds
     /// `Date` and `Connection` to every head, so neither tells answers apart.
-    fn framed(&self, head: ResponseHead) -> Result<ResponseHeader> {
+    fn framed(&self, head: &ResponseHead) -> Result<ResponseHeader> {
         let mut framed = ResponseHeader::build(head.status, Some(head.headers.len() + 1))?;
         for (name, value) in &head.headers {
             framed.append_header(name.clone(), value.clone())?;

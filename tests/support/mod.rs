@@ -2,6 +2,7 @@
 //! on raw sockets, and a raw HTTP/1 client. Everything is on 127.0.0.1 and bounded in time.
 #![allow(dead_code)]
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -207,7 +208,7 @@ impl Connection {
     }
 
     /// The bytes up to and with `end`; `None` when the other side closed before.
-    fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+    pub fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
         loop {
             if let Some(at) = self.ahead.windows(end.len()).position(|window| window == end) {
                 return Some(self.ahead.drain(..at + end.len()).collect());
@@ -430,7 +431,7 @@ pub fn chunked(status: u16, body: &str, size: usize) -> String {
         "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     for chunk in body.as_bytes().chunks(size) {
-        answer.push_str(&format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)));
+        write!(answer, "{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)).unwrap();
     }
     answer.push_str("0\r\n\r\n");
     answer
