@@ -215,7 +215,9 @@ impl ProxyHttp for Shell {
         call.sent_at = Some(Instant::now());
         call.body_began = false;
         if let Some(mut held) = call.held.take() {
-            request::ask_for_plain_bytes(upstream)?;
+            if held.exchange().is_interface() {
+                request::ask_for_plain_bytes(upstream)?;
+            }
             held.begin(call.reused && upstream.method.is_idempotent());
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
         }
