@@ -39,7 +39,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::own_answers;
 use super::routes::Host;
-use crate::normalize::{Exchange, Output, OwnAnswer, ResponseHead};
+use crate::normalize::{Exchange, Mode, Output, OwnAnswer, ResponseHead};
 use crate::observe::Lane;
 
 /// How much of an answer that is no longer needed is read so that its connection can be used again.
@@ -133,7 +133,8 @@ pub struct Held {
 
 impl Held {
     pub fn new(exchange: Exchange, request: &RequestHeader, host: &Host, lane: Arc<Lane>) -> Self {
-        let floor = host.policy.oracle.floor_ms;
+        // An observed host's answers are not touched, in time either (I-5).
+        let floor = if host.policy.mode == Mode::Enforce { host.policy.oracle.floor_ms } else { 0 };
         let expects = request.headers.get(header::EXPECT).map(http::HeaderValue::as_bytes);
         Self {
             exchange,
@@ -234,7 +235,13 @@ impl Held {
                 Phase::Judging | Phase::Aborted => {}
             }
             match task {
-                // Not the answer yet (and never held): 101 is not possible, upgrades are not wrapped.
+                // An upgrade that came about is no answer of an interface (I-4).
+                HttpTask::Header(head, end) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
+                    self.phase = Phase::Passing;
+                    out.push(HttpTask::Header(head, end));
+                    continue;
+                }
+                // Not the answer yet, and never held.
                 HttpTask::Header(head, end) if head.status.is_informational() => {
                     client.response_duplex_vec(vec![HttpTask::Header(head, end)]).await?;
                     continue;
@@ -258,7 +265,7 @@ impl Held {
                 }
                 HttpTask::Done => self.host_end_if(true),
                 HttpTask::UpgradedBody(..) => {
-                    return Error::e_explain(ErrorType::InternalError, "an upgrade on an interface");
+                    return Error::e_explain(ErrorType::InternalError, "upgraded bytes without an upgrade");
                 }
                 HttpTask::Failed(error) => return self.host_failed(client, error, out, arrived).await,
             }
@@ -371,7 +378,7 @@ impl Held {
             }
             Output::Head(head) => {
                 self.head = None;
-                out.push(HttpTask::Header(Box::new(self.framed(head)?), false));
+                out.push(HttpTask::Header(Box::new(self.framed(&head)?), false));
             }
             Output::Body(bytes) => out.push(HttpTask::Body(Some(bytes), false)),
             Output::End => {
@@ -403,7 +410,7 @@ impl Held {
 
     /// A head of the exchange's with the framing that the client's protocol version has. Pingora adds
     /// `Date` and `Connection` to every head, so neither tells answers apart.
-    fn framed(&self, head: ResponseHead) -> Result<ResponseHeader> {
+    fn framed(&self, head: &ResponseHead) -> Result<ResponseHeader> {
         let mut framed = ResponseHeader::build(head.status, Some(head.headers.len() + 1))?;
         for (name, value) in &head.headers {
             framed.append_header(name.clone(), value.clone())?;

@@ -33,7 +33,7 @@ use crate::observe::{Finished, InFlight, Lane};
 /// How long a request's unread rest is read so that the connection can be used again.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long a client may leave a piece of its answer unread.
-const CLIENT_WRITE: Duration = Duration::from_secs(60);
+const CLIENT_WRITE: Duration = Duration::from_mins(1);
 
 /// The proxy, as Pingora sees it.
 pub struct Shell {
@@ -72,12 +72,8 @@ impl Call {
         let request = session.req_header();
         let Some(host) = hosts.select(request::authority(request)) else { return false };
         let (path, query) = request::target(&request.uri);
-        let bound = if session.is_upgrade_req() {
-            None
-        } else {
-            let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
-            host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts))
-        };
+        let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
+        let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
         let lane = match bound {
             Some((exchange, lane)) => {
                 self.held = Some(Box::new(Held::new(exchange, request, host, lane.clone())));
@@ -113,25 +109,23 @@ impl Call {
     /// Counts the request, once, when it is over.
     pub fn count(&self, session: &ServerSession) {
         let Some(lane) = &self.lane else { return };
-        let head = session.response_written();
-        let stream = head
-            .and_then(|head| head.headers.get(header::CONTENT_TYPE))
+        let answer = session.response_written();
+        let stream = answer
+            .and_then(|answer| answer.headers.get(header::CONTENT_TYPE))
             .is_some_and(|value| starts_with_event_stream(value.as_bytes()));
-        let status = head.map_or(0, |head| head.status.as_u16());
-        let finished = match &self.held {
-            Some(held) => Finished {
+        let status = answer.map_or(0, |answer| answer.status.as_u16());
+        let finished = if let Some(held) = &self.held {
+            Finished {
                 status,
                 outcome: Some(held.exchange().outcome()),
                 stream,
                 upstream: held.upstream_time(),
                 added: held.added_time(),
-            },
-            None => {
-                let times = self.head_at.zip(self.sent_at);
-                let upstream =
-                    times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
-                Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
             }
+        } else {
+            let times = self.head_at.zip(self.sent_at);
+            let upstream = times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
+            Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
         };
         lane.finished(&finished);
     }
@@ -221,7 +215,9 @@ impl ProxyHttp for Shell {
         call.sent_at = Some(Instant::now());
         call.body_began = false;
         if let Some(mut held) = call.held.take() {
-            request::ask_for_plain_bytes(upstream)?;
+            if held.exchange().is_interface() {
+                request::ask_for_plain_bytes(upstream)?;
+            }
             held.begin(call.reused && upstream.method.is_idempotent());
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
         }
