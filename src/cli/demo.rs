@@ -20,6 +20,7 @@ use self::show::{Ink, Screen};
 use self::verdict::{Rehearsal, Verdict};
 use self::wire::Reply;
 use crate::demo::{Expect, INTERFACE, LegacyHost, REFERENCE, Scenario, catalogue};
+use crate::normalize::Rule;
 
 /// Shown in full, before the table.
 const HIGHLIGHTS: &[&str] = &[
@@ -66,8 +67,8 @@ struct Played {
 impl Played {
     /// The rules that fired.
     fn rules(&self) -> String {
-        let ids = self.rehearsed.iter().flat_map(|rehearsal| rehearsal.rules.iter().map(|rule| rule.id()));
-        ids.collect::<Vec<_>>().join(" ")
+        let fired = self.rehearsed.iter().flat_map(|rehearsal| rehearsal.rules.iter());
+        fired.map(Rule::id).collect::<Vec<_>>().join(" ")
     }
 
     fn is_wrong(&self) -> bool {

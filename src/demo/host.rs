@@ -24,7 +24,7 @@ const LINE_BYTES: u64 = 16 * 1024;
 /// Bytes of a request's body.
 const BODY_BYTES: usize = 64 << 20;
 /// Silence after which a connection is closed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The running host; it stops when this is dropped.
 #[derive(Debug)]

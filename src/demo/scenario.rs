@@ -128,7 +128,7 @@ pub enum Framing {
     /// `Content-Length`, correct.
     Length,
     /// `Content-Length`, this many bytes off.
-    LengthOff(i64),
+    LengthOff(isize),
     /// Chunks of this many bytes.
     Chunked(usize),
     /// Neither: the connection's end is the body's.
@@ -256,7 +256,7 @@ impl Answer {
             _ if self.status == 204 => {}
             Framing::Length => line("content-length", &body.len().to_string()),
             Framing::LengthOff(by) => {
-                line("content-length", &body.len().saturating_add_signed(by as isize).to_string());
+                line("content-length", &body.len().saturating_add_signed(by).to_string());
             }
             Framing::Chunked(_) => line("transfer-encoding", "chunked"),
             Framing::Close => {}

@@ -11,5 +11,5 @@ mod policy;
 
 pub use exchange::{Exchange, Failure, Output, OwnAnswer, RequestFacts, ResponseHead};
 pub use interface::{Binding, Interface, Target};
-pub use outcome::{Outcome, Rule, RuleSet, Verdict};
+pub use outcome::{DroppedKind, Outcome, Rule, RuleSet, Verdict};
 pub use policy::{CapPolicy, Disclosure, Messages, Mode, Oracle, Policy};

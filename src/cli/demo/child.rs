@@ -24,7 +24,7 @@ pub struct Proxy {
     pub address: SocketAddr,
     pub admin: SocketAddr,
     child: Child,
-    _files: Files,
+    files: Files,
 }
 
 impl Proxy {
@@ -47,7 +47,7 @@ impl Proxy {
         let files = Files::create(&configuration(address, admin, host))
             .map_err(|why| format!("cannot write the proxy's configuration: {why}"))?;
         let child = spawn(&files).map_err(|why| format!("cannot start the proxy: {why}"))?;
-        let mut proxy = Self { address, admin, child, _files: files };
+        let mut proxy = Self { address, admin, child, files: files };
         let deadline = Instant::now() + START;
         loop {
             if let Ok(Some(reply)) = wire::get(admin, "/readyz").await
@@ -59,7 +59,7 @@ impl Proxy {
             if ended.is_some() || Instant::now() > deadline {
                 let how =
                     ended.map_or("did not become ready".to_owned(), |status| format!("ended ({status})"));
-                return Err(format!("the proxy {how}; it said:\n{}", proxy._files.log_tail()));
+                return Err(format!("the proxy {how}; it said:\n{}", proxy.files.log_tail()));
             }
             sleep(Duration::from_millis(40)).await;
         }
