@@ -160,7 +160,7 @@ impl Screen {
     }
 
     fn wide_row(self, columns: Columns, played: &Played) -> String {
-        let said = said(played.direct.as_ref());
+        let said = said(played);
         let gets = wrap(&gets(played), columns.gets);
         let rules = wrap(&played.rules(), columns.rules);
         let mut out = String::new();
@@ -188,8 +188,7 @@ impl Screen {
             self.verdict(&played.verdict, played.verdict.as_str())
         );
         let room = self.width.saturating_sub(12);
-        let _ =
-            writeln!(out, "    host    {}", self.paint(Ink::Host, &cut(&said(played.direct.as_ref()), room)));
+        let _ = writeln!(out, "    host    {}", self.paint(Ink::Host, &cut(&said(played), room)));
         let _ = writeln!(out, "    client  {}", cut(&gets(played), room));
         if !played.rules().is_empty() {
             let _ = writeln!(out, "    rules   {}", self.paint(Ink::Dim, &cut(&played.rules(), room)));
@@ -231,12 +230,15 @@ impl Columns {
 }
 
 /// One line: the status and the body.
-fn said(reply: Option<&Reply>) -> String {
-    match reply {
+fn said(played: &Played) -> String {
+    match &played.direct {
         None => "hangs up without a byte".to_owned(),
         Some(reply) => {
             let broken = if reply.complete { "" } else { " (cut off)" };
             let body = if reply.body.is_empty() { "(empty)".to_owned() } else { line_of(&reply.body) };
+            // What JSON-RPC wraps around an error is left out where it is as it should be.
+            let usual = format!(r#"{{"jsonrpc":"2.0","id":{},"error":"#, played.id);
+            let body = body.strip_prefix(&usual).unwrap_or(&body);
             format!("{}{broken} {body}", reply.status)
         }
     }

@@ -130,7 +130,7 @@ pub fn scenarios() -> Vec<Scenario> {
         .becomes(200, -32009, "VERSION_NOT_SUPPORTED")
         .rules(&[F7, E7, I3, E2]),
         new(
-            "version-list-in-a-string",
+            "version-as-not-found",
             "a version refusal under the code of \"task not found\"",
             "opencode-a2a",
             get_task().version("1.1"),
