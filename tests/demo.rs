@@ -2,8 +2,9 @@
 //! says so.
 
 use std::collections::HashSet;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use a2a_errata::demo::{Expect, Group, INTERFACE, REFERENCE, TASK, catalogue};
@@ -112,14 +113,8 @@ fn the_list_needs_no_network_and_names_everything() {
 
 #[test]
 fn served_until_a_signal_and_nothing_stays_behind() {
-    let mut child = Ended(
-        command(&["demo", "--serve", "--only", "ok-task"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
-    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let mut child = Watched::spawn(&["demo", "--serve", "--only", "ok-task"]);
+    let mut lines = BufReader::new(child.process.stdout.take().unwrap()).lines();
     let mut curls = Vec::new();
     loop {
         let line = lines.next().expect("the demo ended").unwrap();
@@ -139,9 +134,8 @@ fn served_until_a_signal_and_nothing_stays_behind() {
     for address in &through {
         std::net::TcpStream::connect(address).unwrap();
     }
-    let pid = child.0.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    let status = wait(&mut child.0);
+    signal("-TERM", child.process.id());
+    let status = child.process.wait().unwrap();
     assert!(status.success(), "{status}");
     let deadline = Instant::now() + PATIENCE;
     for address in &through {
@@ -158,45 +152,54 @@ fn address_in(line: &str) -> Option<String> {
     Some(url.split_once(INTERFACE)?.0.to_owned())
 }
 
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_a2a-errata"));
-    command.args(args).env("COLUMNS", "140").stdin(Stdio::null());
-    command
-}
-
-/// Runs to its end; killed and failed if that takes too long.
+/// Runs to its end.
 fn demo(args: &[&str]) -> Output {
-    let child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let pid = child.id().to_string();
-    let (done, waiting) = std::sync::mpsc::channel::<()>();
-    let watch = std::thread::spawn(move || {
-        if waiting.recv_timeout(PATIENCE).is_err() {
-            let _ = Command::new("kill").args(["-KILL", &pid]).status();
-        }
-    });
-    let output = child.wait_with_output().unwrap();
-    let _ = done.send(());
-    watch.join().unwrap();
+    let mut child = Watched::spawn(args);
+    let mut output = Output { status: Default::default(), stdout: Vec::new(), stderr: Vec::new() };
+    child.process.stdout.take().unwrap().read_to_end(&mut output.stdout).unwrap();
+    child.process.stderr.take().unwrap().read_to_end(&mut output.stderr).unwrap();
+    output.status = child.process.wait().unwrap();
     output
 }
 
-fn wait(child: &mut Child) -> std::process::ExitStatus {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(Instant::now() < deadline, "it does not end");
-        std::thread::sleep(Duration::from_millis(20));
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// A process of the binary that is ended when the test is over or takes too long.
+struct Watched {
+    process: Child,
+    /// Dropped with the rest: then there is nothing left to watch.
+    _over: mpsc::Sender<()>,
+}
+
+impl Watched {
+    fn spawn(args: &[&str]) -> Self {
+        let process = Command::new(env!("CARGO_BIN_EXE_a2a-errata"))
+            .args(args)
+            .env("COLUMNS", "140")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (over, watching) = mpsc::channel();
+        let pid = process.id();
+        std::thread::spawn(move || {
+            if watching.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                signal("-TERM", pid);
+            }
+        });
+        Self { process, _over: over }
     }
 }
 
-/// A process that ends with the test, whatever happens.
-struct Ended(Child);
-
-impl Drop for Ended {
+impl Drop for Watched {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // Asked, not killed: a killed demo leaves its proxy behind.
+        if let Ok(None) = self.process.try_wait() {
+            signal("-TERM", self.process.id());
+            let _ = self.process.wait();
+        }
     }
 }

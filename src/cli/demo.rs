@@ -215,8 +215,9 @@ fn summary(screen: Screen, played: &[Played]) -> String {
             "All good: every fault in shape, every success untouched, \"not yours\" and \"not there\" the same bytes.",
         )
     } else {
-        screen
-            .paint(Ink::Bad, &format!("{} of {} went wrong: {}", wrong.len(), played.len(), wrong.join(", ")))
+        let some: Vec<_> = wrong.iter().copied().take(8).collect();
+        let names = format!("{}{}", some.join(", "), if some.len() < wrong.len() { ", …" } else { "" });
+        screen.paint(Ink::Bad, &format!("{} of {} went wrong: {names}", wrong.len(), played.len()))
     };
     out.push_str(&last);
     out.push('\n');
