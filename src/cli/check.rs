@@ -49,6 +49,9 @@ pub fn run(args: &Args) -> ExitCode {
             return ExitCode::from(REFUSED);
         }
     };
+    for warning in sources::warnings(&effective.model) {
+        super::say(&format!("a2a-errata: warning: {warning}"));
+    }
     let mut stdout = std::io::stdout();
     let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let text = format!("# {}: valid\n{}", args.sources.title(), print(&effective, colour));

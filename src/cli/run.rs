@@ -4,17 +4,18 @@
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pingora::services::ServiceWithDependents;
+use async_trait::async_trait;
+use pingora::server::{ShutdownSignal, ShutdownSignalWatch, UnixShutdownSignalWatch};
 use pingora::services::listening::Service;
 
 use super::sources::{self, Sources};
 use super::{FAILED, REFUSED, say};
 use crate::config::{ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
-use crate::observe::{Admin, Metrics, Readiness, is_loopback};
-use crate::proxy::{self, Limits, Settings, Timeouts, Upstream};
+use crate::observe::{Admin, Metrics, Readiness};
+use crate::proxy::{self, Assembly, Limits, Settings, Timeouts, Upstream};
 
 /// Run the proxy.
 ///
@@ -56,6 +57,10 @@ fn help() -> String {
 /// How long a shutdown waits for requests in flight: less than the 30 s after which orchestrators kill.
 const GRACE: Duration = Duration::from_secs(25);
 
+/// How long nothing must be in flight before the process ends within [`GRACE`]: what was accepted just
+/// before gets its answer.
+const QUIET: Duration = Duration::from_millis(200);
+
 /// Run until a signal ends it.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
@@ -84,15 +89,43 @@ pub fn run(args: &Args) -> ExitCode {
     let metrics = Metrics::new();
     let known = model.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
     let readiness = Arc::new(Readiness::new(known));
-    let mut services: Vec<Box<dyn ServiceWithDependents>> = Vec::new();
+    let mut assembly = Assembly::new(&settings, &metrics);
     if !model.admin.address.is_empty() {
         let mut admin = Service::new("admin".to_owned(), Admin::new(metrics.clone(), readiness));
         admin.add_tcp(&model.admin.address);
         admin.threads = Some(1);
-        services.push(Box::new(admin));
+        assembly.add(Box::new(admin));
     }
-    proxy::run(&settings, &metrics, services);
+    assembly.run_until(Box::new(Drain { metrics }));
     ExitCode::SUCCESS
+}
+
+/// Ends the process as soon as a graceful shutdown has nothing left to wait for. Pingora would wait for
+/// the whole of [`GRACE`], whether something is in flight or not.
+struct Drain {
+    metrics: Arc<Metrics>,
+}
+
+#[async_trait]
+impl ShutdownSignalWatch for Drain {
+    async fn recv(&self) -> ShutdownSignal {
+        let signal = UnixShutdownSignalWatch.recv().await;
+        if matches!(signal, ShutdownSignal::GracefulTerminate) {
+            tracing::info!(inflight = self.metrics.inflight(), "shutting down");
+            let metrics = self.metrics.clone();
+            std::thread::spawn(move || {
+                let mut quiet_since = Instant::now();
+                while quiet_since.elapsed() < QUIET {
+                    std::thread::sleep(Duration::from_millis(20));
+                    if metrics.inflight() > 0 {
+                        quiet_since = Instant::now();
+                    }
+                }
+                std::process::exit(0);
+            });
+        }
+        signal
+    }
 }
 
 /// The flag, else the variable, else the default.
@@ -140,25 +173,15 @@ fn announce(model: &Model) {
     for host in &model.hosts {
         tracing::info!(
             host = host.name,
-            mode = ?host.mode,
+            mode = host.mode.as_str(),
             upstreams = host.upstreams.join(" "),
             authorities = (!host.authorities.is_empty()).then(|| host.authorities.join(" ")),
             interfaces = interfaces(host),
             "in front of"
         );
-        if host.interfaces.is_empty() {
-            tracing::warn!(
-                host = host.name,
-                "no interfaces configured, and this build does not read agent cards yet: every POST that is \
-                 an A2A call is treated as one, and /readyz stays 503; add [[hosts.interfaces]]"
-            );
-        }
     }
-    if !model.admin.address.is_empty() && !is_loopback(&model.admin.address) {
-        tracing::warn!(
-            admin = model.admin.address,
-            "the admin listener can be reached from elsewhere and asks for no credentials; bind 127.0.0.1"
-        );
+    for warning in sources::warnings(model) {
+        tracing::warn!("{warning}");
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use crate::config::{self, Effective, Flags, Problems};
+use crate::config::{self, Effective, Flags, Model, Problems};
+use crate::observe::is_loopback;
 
 /// A file and what goes above it.
 #[derive(Debug, clap::Args)]
@@ -65,4 +66,23 @@ pub(super) fn refuse(problems: &Problems) {
     for problem in &problems.0 {
         super::say(&format!("a2a-errata: {problem}"));
     }
+}
+
+/// What may be run but is probably not meant.
+pub(super) fn warnings(model: &Model) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for host in model.hosts.iter().filter(|host| host.interfaces.is_empty()) {
+        warnings.push(format!(
+            "host {}: no interfaces configured, and this build does not read agent cards yet: every POST that \
+             is an A2A call is treated as one, and /readyz stays 503; add [[hosts.interfaces]]",
+            host.name
+        ));
+    }
+    let admin = &model.admin.address;
+    if !admin.is_empty() && !is_loopback(admin) {
+        warnings.push(format!(
+            "admin.address {admin} can be reached from elsewhere and asks for no credentials; bind 127.0.0.1"
+        ));
+    }
+    warnings
 }

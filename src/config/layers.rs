@@ -94,12 +94,14 @@ impl Layer {
         Self { name, values: Vec::new(), tables: Vec::new(), places: BTreeMap::new() }
     }
 
-    /// Check a value and take it, or say what is wrong with it.
+    /// Check a value and take it, or say what is wrong with it. `text` is what its spans point into:
+    /// a bad value is shown as it was written.
     fn set(
         &mut self,
         path: Path,
         kind: Kind,
         toml: &Toml,
+        text: &str,
         at: impl Fn(Option<Range<usize>>) -> Place,
     ) -> Vec<Problem> {
         match read(kind, toml) {
@@ -112,8 +114,10 @@ impl Layer {
                 .into_iter()
                 .map(|fault| {
                     let element = fault.element.map(|n| format!("[{n}]")).unwrap_or_default();
-                    Problem::new(at(fault.span.or(toml.span())), path.shown() + &element, fault.says)
-                        .with_value(&fault.value)
+                    let written = fault.span.clone().and_then(|span| text.get(span));
+                    let place = at(fault.span.clone().or(toml.span()));
+                    Problem::new(place, path.shown() + &element, fault.says)
+                        .with_value(written.unwrap_or(&fault.value))
                 })
                 .collect(),
         }
@@ -328,7 +332,7 @@ impl FileWalk<'_> {
                 kind => match item {
                     Item::Value(value) => {
                         let (file, text) = (self.path, self.text);
-                        let found = self.layer.set(path, kind, value, |span| {
+                        let found = self.layer.set(path, kind, value, text, |span| {
                             Place::in_file(file, text, span.or(key_span.clone()).map_or(0, |span| span.start))
                         });
                         self.problems.extend(found);
@@ -407,7 +411,7 @@ fn environment(variables: &[(String, String)], problems: &mut Vec<Problem>) -> L
         match variable_path(rest) {
             Ok((path, tables, kind)) => {
                 let found = match from_text(kind, text) {
-                    Ok(value) => layer.set(path.clone(), kind, &value, |_| place.clone()),
+                    Ok(value) => layer.set(path.clone(), kind, &value, "", |_| place.clone()),
                     Err(says) => {
                         vec![Problem::new(place.clone(), path.shown(), says).with_value(&quoted(text))]
                     }
@@ -510,7 +514,7 @@ fn flags(flags: &super::Flags, problems: &mut Vec<Problem>) -> Layer {
         [single("--listen", &flags.listen, "listen"), single("--admin", &flags.admin, "admin"), upstreams];
     for (flag, path, value) in given.into_iter().flatten() {
         if let Some(key) = Key::find(&path.pattern()) {
-            problems.extend(layer.set(path, key.kind, &value, |_| Place::Flag(flag)));
+            problems.extend(layer.set(path, key.kind, &value, "", |_| Place::Flag(flag)));
         }
     }
     if !flags.upstreams.is_empty() {

@@ -46,6 +46,7 @@ pub struct Host {
     pub public_url: String,
     pub card: Card,
     pub timeouts: Timeouts,
+    #[serde(default)]
     pub interfaces: Vec<Interface>,
 }
 
@@ -131,6 +132,17 @@ pub enum Binding {
     JsonRpc,
     #[serde(rename = "HTTP+JSON")]
     HttpJson,
+}
+
+impl Mode {
+    /// As the configuration writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Observe => "observe",
+        }
+    }
 }
 
 impl Host {

@@ -4,10 +4,16 @@
 //! bytes, the host's head, its pieces and its end, and says through [`Exchange::poll`] what the
 //! client gets; [`Outcome`] says what was done, for those who count.
 
+mod call;
+mod decode;
+mod disclose;
+mod encode;
 mod exchange;
+mod fault;
 mod interface;
 mod outcome;
 mod policy;
+mod watch;
 
 pub use exchange::{Exchange, Failure, Output, OwnAnswer, RequestFacts, ResponseHead};
 pub use interface::{Binding, Interface, Target};

@@ -68,7 +68,16 @@ pub fn init(level: Level, format: Format) {
         Format::Text => false,
         Format::Json => true,
     };
-    _ = tracing::dispatcher::set_global_default(dispatch(level, json, colour, io::stderr));
+    if tracing::dispatcher::set_global_default(dispatch(level, json, colour, io::stderr)).is_ok() {
+        std::panic::set_hook(Box::new(|panic| told(panic.location())));
+    }
+}
+
+/// A panic is a bug of ours; its message may quote what came from the wire, so only the place is told.
+fn told(location: Option<&std::panic::Location<'_>>) {
+    let place = location.map(ToString::to_string).unwrap_or_default();
+    let thread = std::thread::current();
+    tracing::error!(place, thread = thread.name(), "panicked; this is a bug");
 }
 
 fn dispatch<W>(level: Level, json: bool, colour: bool, writer: W) -> Dispatch
@@ -181,6 +190,15 @@ mod tests {
             assert!(text.contains("rewritten"), "{text}");
             assert!(!text.contains("planted"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_panic_is_told_by_its_place() {
+        let here = std::panic::Location::caller();
+        let text = logged(Level::Error, true, || told(Some(here)));
+        let event: serde_json::Value = serde_json::from_str(text.trim_end()).unwrap();
+        assert!(event["place"].as_str().unwrap().starts_with("src/observe/log.rs:"), "{text}");
+        assert_eq!(event["message"], "panicked; this is a bug");
     }
 
     #[test]

@@ -171,6 +171,12 @@ impl Metrics {
         })
     }
 
+    /// Requests being served right now.
+    #[must_use]
+    pub fn inflight(&self) -> i64 {
+        self.inflight.get()
+    }
+
     /// The text exposition format of everything.
     #[must_use]
     pub fn render(&self) -> String {
@@ -370,7 +376,9 @@ mod tests {
 
     fn outcome(verdict: Verdict, rules: &[Rule]) -> Outcome {
         let mut set = RuleSet::default();
-        rules.iter().for_each(|rule| set.insert(*rule));
+        for rule in rules {
+            set.insert(*rule);
+        }
         Outcome { verdict, rules: set, ..Outcome::default() }
     }
 
@@ -465,7 +473,9 @@ mod tests {
                 scope.spawn(|| {
                     let mut fault = outcome(Verdict::Rewritten, &[]);
                     fault.reason = Some("INTERNAL_ERROR");
-                    (0..100).for_each(|_| lane.finished(&finished(Some(&fault))));
+                    for _ in 0..100 {
+                        lane.finished(&finished(Some(&fault)));
+                    }
                 });
             }
         });

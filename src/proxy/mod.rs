@@ -1,20 +1,20 @@
 //! The Pingora shell: it moves bytes and asks [`crate::normalize::Exchange`] what they become.
+//!
+//! `server` assembles the process, `routes` knows which host and interface a request is for,
+//! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
+//! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
+//! says itself, and `front` catches requests that Pingora refuses before the first hook.
 
+mod front;
+mod hold;
+mod own_answers;
+mod request;
+mod routes;
+mod server;
+mod service;
 mod settings;
+mod upstream;
 
+pub use routes::Hosts;
+pub use server::{Assembly, run};
 pub use settings::{Host, Limits, Settings, Timeouts, Upstream};
-
-/// Runs the proxy together with `extra` services until a signal ends it. Only the services, for now.
-pub fn run(
-    settings: &Settings,
-    _metrics: &std::sync::Arc<crate::observe::Metrics>,
-    extra: Vec<Box<dyn pingora::services::ServiceWithDependents>>,
-) {
-    let mut server = pingora::server::Server::new_with_opt_and_conf(None, Default::default());
-    server.bootstrap();
-    _ = settings;
-    for service in extra {
-        server.add_boxed_service(service);
-    }
-    server.run(Default::default());
-}

@@ -1,0 +1,113 @@
+//! The door in front of Pingora's proxy: it reads each HTTP/1 head itself, because Pingora answers
+//! one it cannot accept (`Content-Length: abc`) before any hook runs, with an empty body and a
+//! `Server` header. Here such a request gets P-1's answer.
+//!
+//! Pingora does not read a custom session's head again. So the session goes in disguised as one, and
+//! the first hook takes the disguise off ([`take_off`]), before anything looks at what it is.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::StatusCode;
+use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream};
+use pingora::protocols::http::ServerSession;
+use pingora::protocols::http::v2::server::H2Options;
+use pingora::proxy::HttpProxy;
+use pingora::server::ShutdownWatch;
+use pingora_error::ErrorType;
+
+use super::hold::{self, Slot};
+use super::own_answers;
+use super::routes::Hosts;
+use super::service::{Call, Shell};
+use crate::normalize::OwnAnswer;
+
+tokio::task_local! {
+    /// Where the disguised session of this task comes out.
+    static BEHIND: Arc<Slot>;
+}
+
+/// Pingora's proxy with a look at every request before it.
+pub struct Front {
+    proxy: Arc<HttpProxy<Shell>>,
+    hosts: Arc<Hosts>,
+}
+
+impl Front {
+    pub fn new(proxy: HttpProxy<Shell>, hosts: Arc<Hosts>) -> Self {
+        Self { proxy: Arc::new(proxy), hosts }
+    }
+}
+
+/// Gives the request its real session back.
+pub fn take_off(session: &mut Box<ServerSession>) {
+    if session.is_custom() {
+        let _ = BEHIND.try_with(|slot| hold::unwrap(session, slot));
+    }
+}
+
+#[async_trait]
+impl HttpServerApp for Front {
+    async fn process_new_http(
+        self: &Arc<Self>,
+        mut session: ServerSession,
+        shutdown: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
+        if session.is_http2() {
+            // Its head is read and checked by the HTTP/2 layer.
+            return self.proxy.process_new_http(session, shutdown).await;
+        }
+        let mut ending = shutdown.clone();
+        let read = tokio::select! {
+            biased; // a request that is there is answered
+            read = session.read_request() => read,
+            _ = ending.wait_for(|ending| *ending) => return None,
+        };
+        match read {
+            Ok(true) => {
+                if *shutdown.borrow() {
+                    session.set_keepalive(None);
+                }
+                let (disguised, slot) = hold::disguise(session);
+                BEHIND.scope(slot, self.proxy.process_new_http(disguised, shutdown)).await
+            }
+            Ok(false) => None,
+            Err(error) => {
+                if *error.etype() == ErrorType::InvalidHTTPHeader {
+                    // A client that is gone has no use for it.
+                    let _ = refuse(&self.hosts, &mut session).await;
+                    own_answers::linger(&mut session).await;
+                }
+                session.shutdown().await;
+                None
+            }
+        }
+    }
+
+    fn h2_options(&self) -> Option<H2Options> {
+        self.proxy.h2_options()
+    }
+
+    fn server_options(&self) -> Option<&HttpServerOptions> {
+        self.proxy.server_options()
+    }
+
+    async fn http_cleanup(&self) {
+        self.proxy.http_cleanup().await;
+    }
+}
+
+/// Answers a request whose head is refused: like every answer of the proxy's own, in the binding of
+/// the interface it was for, if that can be told.
+async fn refuse(hosts: &Hosts, session: &mut ServerSession) -> pingora_error::Result<()> {
+    session.set_keepalive(None);
+    // `req_header` panics when even the request line was unreadable; the summary has a dash then.
+    let parsed = session.as_http1().is_some_and(|http1| !http1.request_summary().starts_with("- "));
+    let mut call = Call::default();
+    if !parsed || !call.route(hosts, session) {
+        return own_answers::plain(session, StatusCode::BAD_REQUEST).await;
+    }
+    call.answer(session, OwnAnswer::BadRequest).await?;
+    call.count(session);
+    Ok(())
+}
