@@ -1,15 +1,21 @@
-//! The door in front of Pingora's proxy: it reads each HTTP/1 head itself, because Pingora answers
-//! one it cannot accept (`Content-Length: abc`) before any hook runs, with an empty body and a
-//! `Server` header. Here such a request gets P-1's answer.
+//! What stands in front of Pingora's proxy.
 //!
-//! Pingora does not read a custom session's head again. So the session goes in disguised as one, and
-//! the first hook takes the disguise off ([`take_off`]), before anything looks at what it is.
+//! [`Front`] tells prior-knowledge HTTP/2 from HTTP/1 by the first three bytes. Pingora's own `h2c`
+//! option waits for twenty-four of them, and `OPTIONS / HTTP/1.0` with its two line ends has fewer.
+//!
+//! [`Door`] reads each HTTP/1 head itself, because Pingora answers one it cannot accept
+//! (`Content-Length: abc`) before any hook runs, with an empty body and a `Server` header. Here such a
+//! request gets P-1's answer. Pingora does not read a custom session's head again; so the session
+//! goes in disguised as one, and the first hook takes the disguise off ([`take_off`]), before anything
+//! looks at what it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::StatusCode;
-use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream};
+use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
+use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::H2Options;
 use pingora::proxy::HttpProxy;
@@ -27,15 +33,54 @@ tokio::task_local! {
     static BEHIND: Arc<Slot>;
 }
 
-/// Pingora's proxy with a look at every request before it.
+/// How long a new connection may say nothing.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Sorts connections by protocol.
 pub struct Front {
+    http1: Arc<Door>,
+    h2c: Arc<Door>,
+}
+
+/// Pingora's proxy with a look at every request before it.
+pub struct Door {
     proxy: Arc<HttpProxy<Shell>>,
     hosts: Arc<Hosts>,
+    options: HttpServerOptions,
 }
 
 impl Front {
-    pub fn new(proxy: HttpProxy<Shell>, hosts: Arc<Hosts>) -> Self {
-        Self { proxy: Arc::new(proxy), hosts }
+    pub fn new(proxy: HttpProxy<Shell>, hosts: &Arc<Hosts>) -> Self {
+        let proxy = Arc::new(proxy);
+        let door = |h2c| {
+            let mut options = HttpServerOptions::default();
+            options.h2c = h2c;
+            Arc::new(Door { proxy: proxy.clone(), hosts: hosts.clone(), options })
+        };
+        Self { http1: door(false), h2c: door(true) }
+    }
+}
+
+#[async_trait]
+impl ServerApp for Front {
+    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let mut start = [0; 3];
+        let mut ending = shutdown.clone();
+        let peeked = tokio::select! {
+            biased;
+            peeked = tokio::time::timeout(SILENCE, stream.try_peek(&mut start)) => peeked,
+            _ = ending.wait_for(|ending| *ending) => return None,
+        };
+        match peeked {
+            // No stream of ours refuses to be peeked at; it would be HTTP/1.
+            Ok(Ok(_)) if start == *b"PRI" => self.h2c.process_new(stream, shutdown).await,
+            Ok(Ok(_)) => self.http1.process_new(stream, shutdown).await,
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
+    async fn cleanup(&self) {
+        self.http1.cleanup().await;
     }
 }
 
@@ -47,7 +92,7 @@ pub fn take_off(session: &mut Box<ServerSession>) {
 }
 
 #[async_trait]
-impl HttpServerApp for Front {
+impl HttpServerApp for Door {
     async fn process_new_http(
         self: &Arc<Self>,
         mut session: ServerSession,
@@ -89,7 +134,7 @@ impl HttpServerApp for Front {
     }
 
     fn server_options(&self) -> Option<&HttpServerOptions> {
-        self.proxy.server_options()
+        Some(&self.options)
     }
 
     async fn http_cleanup(&self) {

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use pingora::apps::HttpServerOptions;
 use pingora::listeners::TcpSocketOptions;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignalWatch};
@@ -95,12 +94,8 @@ pub fn run(settings: &Settings, metrics: &Arc<Metrics>, extra: Vec<Box<dyn Servi
 }
 
 fn service(conf: &Arc<ServerConf>, hosts: &Arc<Hosts>, listen: &str, index: usize) -> Service<Front> {
-    let mut options = HttpServerOptions::default();
-    // Prior-knowledge HTTP/2; costs HTTP/1 clients one peek per connection.
-    options.h2c = true;
-    let mut proxy = pingora::proxy::http_proxy(conf, Shell::new(hosts.clone()));
-    proxy.server_options = Some(options);
-    let mut service = Service::new(format!("proxy-{index}"), Front::new(proxy, hosts.clone()));
+    let proxy = pingora::proxy::http_proxy(conf, Shell::new(hosts.clone()));
+    let mut service = Service::new(format!("proxy-{index}"), Front::new(proxy, hosts));
     let mut socket = TcpSocketOptions::default();
     socket.so_reuseport = Some(true);
     service.add_tcp_with_settings(&respelled(listen, index), socket);
