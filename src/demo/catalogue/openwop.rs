@@ -84,12 +84,12 @@ pub fn scenarios() -> Vec<Scenario> {
             send(),
             Answer::envelope(
                 409,
-                "acme-labs.ledger_locked",
+                "billing-labs.ledger_locked",
                 "ledger is locked",
                 r#","details":{"tenantId":"acme","workspaceId":"ws-9","correlationId":"c-1"}"#,
             ),
         )
-        .becomes(200, -32600, "ACME_LABS_LEDGER_LOCKED")
+        .becomes(200, -32600, "BILLING_LABS_LEDGER_LOCKED")
         .rules(&[F4, E2]),
         new(
             "openwop-413",
@@ -108,7 +108,7 @@ pub fn scenarios() -> Vec<Scenario> {
             "openwop-415",
             "a media type it cannot read",
             send(),
-            Answer::envelope(415, "unsupported_media_type", "text/csv is not read by acme", ""),
+            Answer::envelope(415, "unsupported_media_type", "text/csv is not supported", ""),
         )
         .becomes(200, -32005, "CONTENT_TYPE_NOT_SUPPORTED")
         .rules(&[F4, E2]),
