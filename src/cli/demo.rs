@@ -204,7 +204,7 @@ fn summary(screen: Screen, played: &[Played]) -> String {
     let faults = played.iter().filter(|one| one.scenario.expect != Expect::Untouched).count();
     let identical = count(&Verdict::Identical);
     let mut out = format!(
-        "{faults} kinds of fault: {} rewritten, {identical} of them to the very same bytes. {} answers untouched.\n",
+        "Kinds of fault: {faults}; {} rewritten, {identical} of them to the very same bytes. {} answers untouched.\n",
         count(&Verdict::Rewritten) + identical,
         count(&Verdict::Untouched),
     );

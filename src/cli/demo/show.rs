@@ -8,7 +8,7 @@ use super::{Played, wire::Reply};
 use crate::demo::{Expect, Scenario};
 
 /// Lines of a body that are shown side by side.
-const BODY_LINES: usize = 18;
+const BODY_LINES: usize = 26;
 /// Below this many columns nothing stands side by side.
 const NARROW: usize = 96;
 /// Headers that say nothing here.
@@ -89,7 +89,7 @@ impl Screen {
             ] {
                 let _ = writeln!(out, " {}", self.paint(Ink::Dim, title));
                 for line in in_full(reply.as_ref(), self.width - 3) {
-                    let _ = writeln!(out, "   {}", self.paint(ink, &line));
+                    let _ = writeln!(out, "{}", format!("   {}", self.paint(ink, &line)).trim_end());
                 }
                 out.push('\n');
             }
@@ -160,18 +160,20 @@ impl Screen {
     }
 
     fn wide_row(self, columns: Columns, played: &Played) -> String {
-        let said = said(played);
         let gets = wrap(&gets(played), columns.gets);
         let rules = wrap(&played.rules(), columns.rules);
+        let lines = gets.len().max(rules.len()).max(1);
+        // The body gets the lines that the others need anyway.
+        let said: Vec<char> = cut(&said(played), lines * columns.said).chars().collect();
+        let said: Vec<String> = said.chunks(columns.said).map(|line| line.iter().collect()).collect();
         let mut out = String::new();
-        for at in 0..gets.len().max(rules.len()).max(1) {
+        for at in 0..lines {
             let first = at == 0;
-            let only = |text: &str, width| pad(&if first { cut(text, width) } else { String::new() }, width);
             let of = |lines: &[String], width| pad(lines.get(at).map_or("", String::as_str), width);
             let line = format!(
                 "  {}  {}  {}  {}  {}",
-                only(played.scenario.name, columns.kind),
-                self.paint(Ink::Host, &only(&said, columns.said)),
+                pad(if first { played.scenario.name } else { "" }, columns.kind),
+                self.paint(Ink::Host, &of(&said, columns.said)),
                 of(&gets, columns.gets),
                 self.paint(Ink::Dim, &of(&rules, columns.rules)),
                 self.verdict(&played.verdict, if first { played.verdict.as_str() } else { "" }),
@@ -210,11 +212,12 @@ impl Columns {
     /// `None` when the terminal is too narrow for a table.
     fn of(width: usize) -> Option<Self> {
         const KIND: usize = 23;
+        /// The longest reason of A2A's.
+        const GETS: usize = 34;
+        const RULES: usize = 19;
         const VERDICT: usize = 9;
-        let room = width.checked_sub(2 + KIND + VERDICT + 4 * 2).filter(|_| width >= NARROW)?;
-        let gets = (room * 2 / 5).clamp(20, 46);
-        let rules = (room / 4).clamp(12, 28);
-        Some(Self { kind: KIND, said: room - gets - rules, gets, rules })
+        let said = width.checked_sub(2 + KIND + GETS + RULES + VERDICT + 4 * 2).filter(|said| *said >= 16)?;
+        Some(Self { kind: KIND, said, gets: GETS, rules: RULES })
     }
 
     fn row(self, cells: [&str; 5]) -> String {
@@ -249,7 +252,10 @@ fn gets(played: &Played) -> String {
     let Some(reply) = &played.proxied else { return "nothing".to_owned() };
     match &played.scenario.expect {
         Expect::Untouched if played.direct.as_ref().is_some_and(|direct| direct.body == reply.body) => {
-            format!("{}, the same {} bytes", reply.status, reply.body.len())
+            match reply.body.len() {
+                0 => format!("{}, as empty", reply.status),
+                bytes => format!("{}, the same {bytes} bytes", reply.status),
+            }
         }
         Expect::Untouched | Expect::Fault { .. } | Expect::NotFound => {
             match read_error(&reply.body, &played.id) {
