@@ -16,12 +16,13 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::call::{CallReader, query_in_order};
-use super::decode::{Shape, decode};
+use super::call::{Call, CallReader, query_in_order};
+use super::decode::{Evidence, Shape, decode};
 use super::disclose::{self, Gate};
 use super::encode::{Additions, Frame, Shaped, says_the_same};
 use super::fault::{Decision, Extent, Fault, Kind, Refusal, Setting, Undecided, decide};
 use super::outcome::{DroppedKind, Rule, Verdict};
+use super::stream::Stream;
 use super::watch::Watch;
 use super::{Binding, Interface, Mode, Outcome, Policy, Target};
 use crate::protocol::a2a::{Operation, Route, percent_decode};
@@ -29,14 +30,15 @@ use crate::protocol::charset::Charset;
 use crate::protocol::coding::Decoder;
 use crate::protocol::json_rpc::RpcError;
 use crate::protocol::scan::Scanner;
-use crate::protocol::tree::{self, Document};
+use crate::protocol::sse::Framing;
+use crate::protocol::tree::{self, Document, Node};
 
 /// A body that ends within this many bytes is judged whole (F-9).
 const JUDGED_WHOLE: usize = 4096;
 /// The media type of every JSON answer.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The media type of an answer that is a stream of one event (S-3).
-const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// The request header, and query parameter, that names the protocol version (I-3).
 const A2A_VERSION: &str = "a2a-version";
 /// The version of a request that names none (I-3).
@@ -112,6 +114,15 @@ pub enum OwnAnswer {
     Internal,
 }
 
+impl Failure {
+    pub(super) fn own_answer(self) -> OwnAnswer {
+        match self {
+            Self::Closed => OwnAnswer::BadGateway,
+            Self::TimedOut => OwnAnswer::GatewayTimeout,
+        }
+    }
+}
+
 impl OwnAnswer {
     #[must_use]
     pub fn status(self) -> u16 {
@@ -149,7 +160,7 @@ impl OwnAnswer {
 }
 
 /// The host's answer while it is held.
-struct Held {
+pub(super) struct Held {
     status: u16,
     headers: HeaderMap,
     pieces: Vec<Bytes>,
@@ -253,6 +264,19 @@ impl Held {
         self.len >= JUDGED_WHOLE && !self.malformed && self.watch.flows()
     }
 
+    /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).
+    fn is_plain_json(&self, binding: Binding) -> bool {
+        let media = self.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let media: String = media.to_ascii_lowercase().split_whitespace().collect();
+        let is_json = match binding {
+            Binding::JsonRpc => {
+                matches!(media.as_str(), "application/json" | "application/json;charset=utf-8")
+            }
+            Binding::HttpJson => media == "application/json",
+        };
+        is_json && !self.charset.is_odd()
+    }
+
     /// The whole body as one JSON document, if it is one; whether its bytes are plain UTF-8.
     fn document(&mut self) -> Option<Document> {
         if self.undecodable {
@@ -274,11 +298,13 @@ impl Held {
     }
 }
 
-enum Phase {
+pub(super) enum Phase {
     Waiting,
     Holding(Box<Held>),
     /// The body is over, for this reason; the answer needs the rest of the request.
     Due(Box<Held>, Over),
+    /// The answer is a stream of events (section 7).
+    Streaming(Box<Stream>),
     /// The proxy's own answer needs the rest of the request.
     OwnDue(OwnAnswer),
     Passing,
@@ -287,14 +313,14 @@ enum Phase {
 
 /// Why the host's body is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
+pub(super) enum Over {
     End,
     Failed(Failure),
     Intake,
 }
 
 impl Over {
-    fn extent(self) -> Extent {
+    pub(super) fn extent(self) -> Extent {
         match self {
             Self::End => Extent::Whole,
             Self::Failed(_) => Extent::CutOff,
@@ -305,21 +331,21 @@ impl Over {
 
 /// One request to an interface and the answer to it.
 pub struct Exchange {
-    policy: Arc<Policy>,
+    pub(super) policy: Arc<Policy>,
     /// `None`: no interface of the host is known (I-1).
     interface: Option<Arc<Interface>>,
-    binding: Binding,
-    is_post: bool,
+    pub(super) binding: Binding,
+    pub(super) is_post: bool,
     is_head: bool,
     path: Box<str>,
     /// The request's `A2A-Version`.
     version: Option<Box<str>>,
     accepts_stream: bool,
     route: Option<Route>,
-    reader: CallReader,
-    phase: Phase,
-    out: VecDeque<Output>,
-    outcome: Outcome,
+    pub(super) reader: CallReader,
+    pub(super) phase: Phase,
+    pub(super) out: VecDeque<Output>,
+    pub(super) outcome: Outcome,
 }
 
 impl std::fmt::Debug for Exchange {
@@ -409,6 +435,7 @@ impl Exchange {
         match std::mem::replace(&mut self.phase, Phase::Waiting) {
             Phase::Due(held, over) => self.judge(held, over),
             Phase::OwnDue(own) => self.write_own(own),
+            Phase::Streaming(stream) => self.resume_stream(stream),
             other => self.phase = other,
         }
     }
@@ -431,13 +458,21 @@ impl Exchange {
                 return self.pass_rest();
             }
             self.outcome.rules.insert(Rule::C4);
-        } else if matches!(code, 204 | 304) || code < 300 && is_event_stream_head(headers) {
+        } else if matches!(code, 204 | 304) {
             return self.pass_rest();
         }
         if self.is_observing() {
             self.out.push_back(Output::HostHead);
         }
-        self.phase = Phase::Holding(Box::new(Held::new(code, headers)));
+        // S-1: the answer decides whether it is a stream, not the method.
+        let framing = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).and_then(Framing::of);
+        self.phase = match framing.filter(|_| code < 300 && !self.is_head) {
+            Some(framing) => match Stream::new(framing, self.binding, code, headers) {
+                Some(stream) => Phase::Streaming(Box::new(stream)),
+                None => Phase::Holding(Box::new(Held::new(code, headers))),
+            },
+            None => Phase::Holding(Box::new(Held::new(code, headers))),
+        };
     }
 
     /// The next bytes of the host's body, as they came.
@@ -447,6 +482,9 @@ impl Exchange {
         }
         if self.is_observing() && !matches!(self.phase, Phase::Passing) {
             self.out.push_back(Output::Body(bytes.clone()));
+        }
+        if matches!(self.phase, Phase::Streaming(_)) {
+            return self.stream_piece(bytes);
         }
         let Phase::Holding(held) = &mut self.phase else { return };
         held.take(bytes, self.policy.intake_bytes);
@@ -470,18 +508,23 @@ impl Exchange {
 
     /// The host's answer is complete. With trailers or without.
     pub fn end(&mut self) {
-        self.over(Over::End);
+        if matches!(self.phase, Phase::Streaming(_)) {
+            self.end_stream();
+        } else {
+            self.over(Over::End);
+        }
     }
 
     /// The host's answer will never be complete.
     pub fn fail(&mut self, failure: Failure) {
-        if self.is_observing() && matches!(self.phase, Phase::Holding(_)) {
+        if self.is_observing() && matches!(self.phase, Phase::Holding(_) | Phase::Streaming(_)) {
             self.phase = Phase::Finished;
             self.out.push_back(Output::Abort);
             return;
         }
         match self.phase {
             Phase::Holding(_) => self.over(Over::Failed(failure)),
+            Phase::Streaming(_) => self.fail_stream(failure),
             Phase::Passing => {
                 self.phase = Phase::Finished;
                 self.out.push_back(Output::Abort);
@@ -517,7 +560,11 @@ impl Exchange {
     /// `request_end`, then poll again.
     #[must_use]
     pub fn wants_request(&self) -> bool {
-        matches!(self.phase, Phase::Due(..) | Phase::OwnDue(_))
+        match &self.phase {
+            Phase::Due(..) | Phase::OwnDue(_) => true,
+            Phase::Streaming(stream) => stream.is_due(),
+            Phase::Waiting | Phase::Holding(_) | Phase::Passing | Phase::Finished => false,
+        }
     }
 
     /// Bytes of the host's answer held back right now.
@@ -525,6 +572,7 @@ impl Exchange {
     pub fn held_bytes(&self) -> usize {
         match &self.phase {
             Phase::Holding(held) | Phase::Due(held, _) => held.raw_len + held.decoded.len(),
+            Phase::Streaming(stream) => stream.held_bytes(),
             _ => 0,
         }
     }
@@ -535,7 +583,7 @@ impl Exchange {
         &self.outcome
     }
 
-    fn is_observing(&self) -> bool {
+    pub(super) fn is_observing(&self) -> bool {
         self.policy.mode == Mode::Observe
     }
 
@@ -582,7 +630,7 @@ impl Exchange {
             }
             Phase::Passing => self.out.push_back(Output::End),
             Phase::Waiting | Phase::Finished => {}
-            due @ (Phase::Due(..) | Phase::OwnDue(_)) => self.phase = due,
+            other @ (Phase::Due(..) | Phase::OwnDue(_) | Phase::Streaming(_)) => self.phase = other,
         }
     }
 
@@ -601,141 +649,50 @@ impl Exchange {
         self.phase = Phase::Finished;
         let call = self.reader.call();
         if self.interface.is_none() && !call.is_a2a {
-            // Not ours after all (I-1).
-            return match over {
-                Over::End => self.send_as_is(held.pieces, Output::End),
-                Over::Intake => {
-                    self.phase = Phase::Passing;
-                    self.send_as_is(held.pieces, Output::PassRest);
-                }
-                Over::Failed(_) => self.send_as_is(held.pieces, Output::Abort),
-            };
+            return self.send_unjudged(held.pieces, over); // not ours after all (I-1)
         }
         let document = if over == Over::End { held.document() } else { None };
         let empty = held.len == 0 && !held.undecodable;
         let evidence = match over {
             Over::End => decode(document.as_ref().map(|d| &d.root), empty),
-            _ => held.watch.evidence(),
-        };
-        let shape = evidence.shape;
-        let left_out = evidence.left_out;
-        let policy = self.policy.clone();
-        let interface = self.interface.clone();
-        let path = self.path.clone();
-        let version = self.version.clone();
-        let offered = interface.as_deref().map_or(&[][..], |i| &i.versions);
-        let mut outcome = std::mem::take(&mut self.outcome);
-        let setting = Setting {
-            binding: self.binding,
-            is_post: self.is_post,
-            call: &call,
-            policy: &policy,
-            requested: version.as_deref(),
-            offered,
-            status: held.status,
-            headers: &held.headers,
-        };
-        let frame = Frame {
-            binding: self.binding,
-            is_post: self.is_post,
-            gate: Gate {
-                disclosure: &policy.disclosure,
-                call: &call,
-                version: version.as_deref(),
-                path: &path,
-            },
-            offered,
-            retry_after: disclose::retry_after(&held.headers),
-            cap: policy.response_cap_bytes,
+            Over::Failed(_) | Over::Intake => held.watch.evidence(),
         };
         let was_json_rpc =
-            if over == Over::End { shape == Shape::RpcError } else { held.watch.is_json_rpc() };
-        if over == Over::End && document.is_none() && !empty {
-            outcome.rules.insert(Rule::F6);
-        }
-        let decision = decide(evidence, over.extent(), &setting, &mut outcome.rules);
-        let shaped = match decision {
-            Ok(Decision::Pass) => {
-                if policy.cap.success && held.len > policy.response_cap_bytes {
-                    outcome.rules.insert(Rule::C1);
-                    self.overflow(&frame, &held, &mut outcome)
-                } else {
-                    self.outcome = outcome;
-                    if over == Over::End {
-                        self.send_as_is(held.pieces, Output::End);
-                    } else {
-                        self.phase = Phase::Passing;
-                        self.send_as_is(held.pieces, Output::PassRest);
-                    }
-                    return;
-                }
-            }
-            Ok(Decision::NotFound(cause)) => {
-                outcome.collapsed = cause;
-                outcome.verdict = Verdict::Rewritten;
-                frame.not_found(&mut outcome)
-            }
-            Ok(Decision::Fault(fault)) => {
-                if let Some(document) = &document
-                    && over == Over::End
-                    && self.says_so_already(&fault, &frame, &held, document)
-                {
-                    outcome.reason = Some(super::encode::reason(&fault));
-                    outcome.rules = Default::default();
-                    outcome.rules.insert(Rule::E9);
-                    if held.len <= policy.response_cap_bytes {
-                        outcome.verdict = Verdict::Conformant;
-                        self.outcome = outcome;
-                        return self.send_as_is(held.pieces, Output::End);
-                    }
-                    outcome.verdict = Verdict::Rewritten;
-                    outcome.rules.insert(Rule::C1);
-                    let body = document.root.clone();
-                    if body.to_bytes().len() > policy.response_cap_bytes {
-                        self.overflow(&frame, &held, &mut outcome)
-                    } else {
-                        Shaped { status: held.status, body }
-                    }
-                } else {
-                    if call.notification && empty {
-                        // what had no body stays without one.
-                        outcome.rules.insert(Rule::Q2);
-                        let shaped = frame.shape(&fault, Additions::ALL, &mut outcome);
-                        outcome.verdict = Verdict::Rewritten;
-                        return self.write(&held.headers, shaped.status, None, outcome);
-                    }
-                    outcome.verdict = Verdict::Rewritten;
-                    outcome.drop_fields(DroppedKind::Member, left_out);
-                    let shaped = frame.shape(&fault, Additions::ALL, &mut outcome);
-                    if shaped.body.to_bytes().len() > policy.response_cap_bytes {
-                        outcome.rules.insert(Rule::C1);
-                        self.overflow(&frame, &held, &mut outcome)
-                    } else {
-                        shaped
-                    }
-                }
-            }
-            Err(Undecided) => match over {
-                Over::Failed(failure) => {
-                    outcome.rules.insert(Rule::C5);
-                    self.outcome = outcome;
-                    return self.write_own(match failure {
-                        Failure::Closed => OwnAnswer::BadGateway,
-                        Failure::TimedOut => OwnAnswer::GatewayTimeout,
-                    });
-                }
-                Over::End | Over::Intake => {
-                    outcome.rules.insert(Rule::C3);
-                    self.overflow(&frame, &held, &mut outcome)
-                }
-            },
+            if over == Over::End { evidence.shape == Shape::RpcError } else { held.watch.is_json_rpc() };
+        let material = Material {
+            status: held.status,
+            headers: &held.headers,
+            len: held.len,
+            unreadable: over == Over::End && document.is_none() && !empty,
+            document: document.as_ref(),
+            is_exact: held.is_plain_json(self.binding),
+            over,
         };
+        let mut outcome = std::mem::take(&mut self.outcome);
+        let judged = self.weigh(&call, evidence, &material, &mut outcome);
+        let shaped = match judged {
+            Judged::Pass => {
+                self.outcome = outcome;
+                return self.send_unjudged(held.pieces, over);
+            }
+            Judged::AsIs => {
+                self.outcome = outcome;
+                return self.send_as_is(held.pieces, Output::End);
+            }
+            Judged::CutOff(failure) => {
+                self.outcome = outcome;
+                return self.write_own(failure.own_answer());
+            }
+            Judged::Answer(shaped) => shaped,
+        };
+        if call.notification && empty && !outcome.not_found {
+            // what had no body stays without one.
+            outcome.rules.insert(Rule::Q2);
+            return self.write(&held.headers, shaped.status, None, outcome);
+        }
         // S-3: on a stream call an answer that was no JSON-RPC becomes one event, the fixed one always.
-        let streams = self.binding == Binding::JsonRpc
-            && self.accepts_stream
-            && call.operation.is_some_and(Operation::is_stream)
-            && shaped.status == 200
-            && (outcome.not_found || !was_json_rpc);
+        let streams =
+            self.is_stream_call(&call) && shaped.status == 200 && (outcome.not_found || !was_json_rpc);
         let body = shaped.body.to_bytes();
         let body = if streams {
             outcome.rules.insert(Rule::S3);
@@ -749,32 +706,114 @@ impl Exchange {
         }
     }
 
-    /// E-9: the host says exactly what the rules allow, and its head does too.
-    fn says_so_already(&self, fault: &Fault, frame: &Frame<'_>, held: &Held, document: &Document) -> bool {
-        let media = held.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let media: String = media.to_ascii_lowercase().split_whitespace().collect();
-        let is_json = match self.binding {
-            Binding::JsonRpc => {
-                matches!(media.as_str(), "application/json" | "application/json;charset=utf-8")
-            }
-            Binding::HttpJson => media == "application/json",
+    /// Weighs one answer, or one event of a stream, and gives it its shape.
+    pub(super) fn weigh(
+        &self,
+        call: &Call,
+        evidence: Evidence,
+        material: &Material<'_>,
+        outcome: &mut Outcome,
+    ) -> Judged {
+        let policy = &self.policy;
+        let offered = self.interface.as_deref().map_or(&[][..], |i| &i.versions);
+        let setting = Setting {
+            binding: self.binding,
+            is_post: self.is_post,
+            call,
+            policy,
+            requested: self.version.as_deref(),
+            offered,
+            status: material.status,
+            headers: material.headers,
         };
-        if !is_json || document.odd || held.charset.is_odd() {
-            return false;
+        let frame = Frame {
+            binding: self.binding,
+            is_post: self.is_post,
+            gate: Gate {
+                disclosure: &policy.disclosure,
+                call,
+                version: self.version.as_deref(),
+                path: &self.path,
+            },
+            offered,
+            retry_after: disclose::retry_after(material.headers),
+            cap: policy.response_cap_bytes,
+        };
+        if material.unreadable {
+            outcome.rules.insert(Rule::F6);
         }
-        let shaped = frame.shape(fault, Additions::of_host(fault), &mut Outcome::default());
-        shaped.status == held.status && says_the_same(&shaped.body, &document.root)
+        let left_out = evidence.left_out;
+        let over_cap = |body: &Node| body.to_bytes().len() > policy.response_cap_bytes;
+        let overflow = |rule: Rule, outcome: &mut Outcome| {
+            outcome.rules.insert(rule);
+            outcome.rules.insert(Rule::C2);
+            outcome.verdict = Verdict::Overflow;
+            outcome.reason = Some("INTERNAL_ERROR");
+            Judged::Answer(frame.overflow(material.status))
+        };
+        let fault = match decide(evidence, material.over.extent(), &setting, &mut outcome.rules) {
+            Ok(Decision::Pass) if policy.cap.success && material.len > policy.response_cap_bytes => {
+                return overflow(Rule::C1, outcome);
+            }
+            Ok(Decision::Pass) => return Judged::Pass,
+            Ok(Decision::NotFound(cause)) => {
+                outcome.collapsed = cause;
+                outcome.verdict = Verdict::Rewritten;
+                return Judged::Answer(frame.not_found(outcome));
+            }
+            Ok(Decision::Fault(fault)) => fault,
+            Err(Undecided) => {
+                return match material.over {
+                    Over::Failed(failure) => {
+                        outcome.rules.insert(Rule::C5);
+                        Judged::CutOff(failure)
+                    }
+                    Over::End | Over::Intake => overflow(Rule::C3, outcome),
+                };
+            }
+        };
+        if let Some(document) = material.document.filter(|d| material.is_exact && !d.odd)
+            && says_so_already(&fault, &frame, material.status, &document.root)
+        {
+            outcome.reason = Some(super::encode::reason(&fault));
+            outcome.rules.insert(Rule::E9);
+            if material.len <= policy.response_cap_bytes {
+                outcome.verdict = Verdict::Conformant;
+                return Judged::AsIs;
+            }
+            outcome.verdict = Verdict::Rewritten;
+            if over_cap(&document.root) {
+                return overflow(Rule::C1, outcome);
+            }
+            return Judged::Answer(Shaped { status: material.status, body: document.root.clone() });
+        }
+        outcome.verdict = Verdict::Rewritten;
+        outcome.drop_fields(DroppedKind::Member, left_out);
+        let shaped = frame.shape(&fault, Additions::ALL, outcome);
+        if over_cap(&shaped.body) { overflow(Rule::C1, outcome) } else { Judged::Answer(shaped) }
     }
 
-    fn overflow(&self, frame: &Frame<'_>, held: &Held, outcome: &mut Outcome) -> Shaped {
-        outcome.rules.insert(Rule::C2);
-        outcome.verdict = Verdict::Overflow;
-        outcome.reason = Some("INTERNAL_ERROR");
-        frame.overflow(held.status)
+    /// the client expects a stream of events.
+    pub(super) fn is_stream_call(&self, call: &Call) -> bool {
+        self.binding == Binding::JsonRpc
+            && self.accepts_stream
+            && call.operation.is_some_and(Operation::is_stream)
+    }
+
+    /// Sends what is held unchanged, and whatever follows it.
+    fn send_unjudged(&mut self, pieces: Vec<Bytes>, over: Over) {
+        match over {
+            Over::End => self.send_as_is(pieces, Output::End),
+            Over::Intake => {
+                self.phase = Phase::Passing;
+                self.send_as_is(pieces, Output::PassRest);
+            }
+            Over::Failed(_) => self.send_as_is(pieces, Output::Abort),
+        }
     }
 
     /// Writes a whole answer in place of the host's.
-    fn write(&mut self, host: &HeaderMap, status: u16, body: Option<Body>, mut outcome: Outcome) {
+    pub(super) fn write(&mut self, host: &HeaderMap, status: u16, body: Option<Body>, mut outcome: Outcome) {
         let disclosure = &self.policy.disclosure;
         let keep_on_not_found = &self.policy.oracle.keep_headers;
         let keep = |name: &HeaderName| {
@@ -793,7 +832,7 @@ impl Exchange {
         self.send(status, headers, body);
     }
 
-    fn write_own(&mut self, own: OwnAnswer) {
+    pub(super) fn write_own(&mut self, own: OwnAnswer) {
         self.phase = Phase::Finished;
         let call = self.reader.call();
         let mut outcome = std::mem::take(&mut self.outcome);
@@ -854,8 +893,39 @@ impl Exchange {
     }
 }
 
+/// One answer, or one event of a stream, to be weighed.
+pub(super) struct Material<'a> {
+    pub(super) status: u16,
+    pub(super) headers: &'a HeaderMap,
+    /// Bytes of the body, decoded.
+    pub(super) len: usize,
+    /// There is a body and it is no JSON document.
+    pub(super) unreadable: bool,
+    pub(super) document: Option<&'a Document>,
+    /// Its head and its encoding are those of an answer that may pass (E-9).
+    pub(super) is_exact: bool,
+    pub(super) over: Over,
+}
+
+/// What becomes of it.
+pub(super) enum Judged {
+    /// No error.
+    Pass,
+    /// An error that says exactly what the rules allow (E-9).
+    AsIs,
+    Answer(Shaped),
+    /// The host broke off and left nothing to go by (C-5).
+    CutOff(Failure),
+}
+
+/// E-9: the host says exactly what the rules allow, additions of ours aside.
+fn says_so_already(fault: &Fault, frame: &Frame<'_>, status: u16, root: &Node) -> bool {
+    let shaped = frame.shape(fault, Additions::of_host(fault), &mut Outcome::default());
+    shaped.status == status && says_the_same(&shaped.body, root)
+}
+
 /// A body of the proxy's own.
-enum Body {
+pub(super) enum Body {
     Json(Vec<u8>),
     /// One event of a stream (S-3).
     Event(Vec<u8>),
@@ -924,10 +994,5 @@ pub fn same_version(a: &str, b: &str) -> bool {
 }
 
 fn is_event_stream(media: &str) -> bool {
-    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
-}
-
-/// S-1: the response decides whether it is a stream.
-fn is_event_stream_head(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).is_some_and(is_event_stream)
+    Framing::of(media) == Some(Framing::Sse)
 }

@@ -13,6 +13,7 @@ mod fault;
 mod interface;
 mod outcome;
 mod policy;
+mod stream;
 mod watch;
 
 pub use exchange::{Exchange, Failure, Output, OwnAnswer, RequestFacts, ResponseHead};

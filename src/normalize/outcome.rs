@@ -135,11 +135,18 @@ impl Outcome {
     /// Notes that something of the host's was dropped; of metadata also its name, if it is one.
     pub fn drop_field(&mut self, kind: DroppedKind, name: Option<&str>) {
         self.drop_fields(kind, 1);
+        if let Some(name) = name {
+            self.drop_name(name);
+        }
+    }
+
+    /// Notes the name of a dropped metadata member, if it is one.
+    pub fn drop_name(&mut self, name: &str) {
         let is_name = |n: &&str| {
             n.len() <= NAME_LENGTH_MAX
                 && n.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
         };
-        if let Some(name) = name.filter(is_name)
+        if is_name(&name)
             && self.dropped_names.len() < NAMES_MAX
             && !self.dropped_names.iter().any(|n| n == name)
         {

@@ -7,4 +7,5 @@ pub mod google_rpc;
 pub mod json_rpc;
 pub mod openwop;
 pub mod scan;
+pub mod sse;
 pub mod tree;
