@@ -249,8 +249,7 @@ fn to_try(screen: Screen, host: SocketAddr, proxy: &Proxy) -> String {
         both("Any kind of fault, by its name", "?fault=openwop-429", &get("t-1")),
         both("The same by the task's id", "", &get("foreign-410-html")),
         format!("All names:  curl -s http://{host}/\n"),
-        format!("Metrics:    curl -s http://{}/metrics\n", proxy.admin),
-        format!("Status:     http://{}/\n\nCtrl-C ends both.\n\n", proxy.admin),
+        format!("Metrics:    curl -s http://{}/metrics\n\nCtrl-C ends both.\n\n", proxy.admin),
     ]
     .concat()
 }
