@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""Real A2A client libraries in front, real legacy hosts behind, the proxy between them.
+
+Usage:  run.py --bin target/release/a2a-errata [--only TEXT] [--compare [FILE]] [--timeout S] [-v]
+        run.py --direct [--only TEXT]      the same calls without the proxy, to see what is repaired
+
+Each client must raise the typed error that a conformant host would have caused, and what a caller learns about
+somebody else's task must equal, byte for byte, what it learns about a task that does not exist. README.md says
+what each combination can and cannot show. Needs only the standard library: SDKs are installed below
+target/interop, everything runs on free ports of 127.0.0.1, and only what was started is ended, by its pid.
+"""
+import argparse
+import os
+import signal
+import sys
+import time
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import environment
+import wire
+from cases import CALLER, ENVELOPES, HOSTS, OWNER, RESULT, UNKNOWN
+from processes import ProcessError, Processes
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CLIENTS = ("python", "js")
+COMPARED = ("get", "cancel", "subscribe", "send", "stream", "push_list")
+
+# One judged answer. `who` is a client or "wire"; `fault` says what is wrong with it, None when nothing is.
+Check = namedtuple("Check", "host title who case expected got fault")
+
+
+class Ran:
+    """The hosts that run, and the tasks that they keep for their owner."""
+
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+        self.tasks = {}
+
+
+def main():
+    options = arguments()
+    started = time.monotonic()
+    colour = Colour(sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+    say = lambda text: print(f"[{time.monotonic() - started:5.1f} s] {text}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"not done within {options.timeout} s"))
+    signal.alarm(options.timeout)
+    hosts = [*HOSTS, ENVELOPES]
+    try:
+        work = Path(options.work)
+        work.mkdir(parents=True, exist_ok=True)
+        environment.install_system_packages(say)
+        with Processes(work) as processes:
+            ran = start_hosts(processes, work, hosts, say)
+            clients = {"python": [environment.python(work, "client", say), HERE / "clients/python_client.py"],
+                       "js": ["node", environment.node(work, "client", HERE / "clients/js_client.mjs", say)]}
+            seed(ran)
+            say("each owner has a task on every host")
+            direct = proxied = None
+            if options.direct or options.compare is not None:
+                ports = {r.host.name: r.port for r in ran}
+                direct = check_all(processes, ran, ports, clients, options.only, "without the proxy", say)
+            if not options.direct:
+                ports = start_proxies(processes, Path(options.bin), ran, say)
+                proxied = check_all(processes, ran, ports, clients, options.only, "through the proxy", say)
+    except (environment.SetupError, ProcessError) as error:
+        print(f"interop: {error}", file=sys.stderr)
+        print("0 passed, 1 failed")
+        return 1
+    checks = proxied or direct or []
+    print_table(checks, colour, options.verbose)
+    if options.compare is not None:
+        compare(direct, proxied, options.compare)
+    failed = sum(check.fault is not None for check in checks)
+    if options.direct:
+        print(f"\nwithout the proxy {len(checks) - failed} of {len(checks)} are as they should be")
+        return 0
+    if not checks:
+        print(f"no case matches {options.only!r}", file=sys.stderr)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return 1 if failed or not checks else 0
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", help="the a2a-errata binary")
+    parser.add_argument("--only", default="", help="only what has this text in `host client case`")
+    parser.add_argument("--direct", action="store_true", help="call the hosts without the proxy; informative, exits 0")
+    parser.add_argument("--compare", nargs="?", const="-", metavar="FILE",
+                        help="also write a Markdown table of both to FILE or standard output")
+    parser.add_argument("--work", default=str(ROOT / "target/interop"), help="where SDKs and logs go")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds for everything (900)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list what passed, too")
+    options = parser.parse_args()
+    if not options.direct and not options.bin:
+        parser.error("--bin or --direct is needed")
+    if options.bin and not os.access(options.bin, os.X_OK):
+        parser.error(f"{options.bin} is no program: build it with `make build`")
+    return options
+
+
+def start_hosts(processes, work, hosts, say):
+    commands = {
+        "python-1.0.0": lambda: [environment.python(work, "host-1.0.0", say), HERE / "hosts/python_1_0.py"],
+        "python-0.3.26": lambda: [environment.python(work, "host-0.3.26", say), HERE / "hosts/python_0_3.py"],
+        "js-0.3.14": lambda: ["node", environment.node(work, "legacy_host", HERE / "hosts/js_0_3.mjs", say)],
+        "openwop": lambda: [sys.executable, HERE / "hosts/openwop.py"],
+    }
+    ran = []
+    for host in hosts:
+        port = processes.host(host.name, commands[host.name]())
+        say(f"{host.title} listens on {port}")
+        ran.append(Ran(host, port))
+    return ran
+
+
+def start_proxies(processes, binary, ran, say):
+    ports = {}
+    for r in ran:
+        interfaces = [(f"/{guard}", [r.host.protocol]) for guard in r.host.guards]
+        ports[r.host.name] = processes.proxy(r.host.name, binary, r.port, interfaces, r.host.normalize_0_3)
+    say(f"{len(ports)} proxies listen")
+    return ports
+
+
+def seed(ran):
+    """Lets the owner send a message to every interface, so that a finished task of theirs exists."""
+    for r in ran:
+        if r.host is ENVELOPES:
+            continue
+        for guard in r.host.guards:
+            for user in (OWNER, CALLER):
+                answer = wire.post(r.port, f"/{guard}", wire.call(r.host.protocol, "send"), user, r.host.protocol)
+                result = (wire.json_rpc_error(answer) or {}).get("result") or {}
+                task = result.get("task", result).get("id")
+                if not task:
+                    raise ProcessError(f"{r.host.name}/{guard} made no task: {wire.shorten(answer.body)}")
+                r.tasks[guard, user] = task
+
+
+def check_all(processes, ran, ports, clients, only, how, say):
+    checks = []
+    for r in ran:
+        wanted = [call for call in r.host.calls
+                  if any(only in f"{r.host.name} {client} {label(call)}" for client in CLIENTS)]
+        calls = [described(r, ports[r.host.name], call) for call in wanted]
+        with ThreadPoolExecutor(len(CLIENTS)) as pool:
+            seen = dict(zip(CLIENTS, pool.map(
+                lambda client: processes.client(client, clients[client], calls) if calls else [], CLIENTS)))
+        for client in CLIENTS:
+            for call, outcome in zip(wanted, seen[client]):
+                if only in f"{r.host.name} {client} {label(call)}":
+                    checks.append(judge(r.host, client, call, outcome))
+        checks += [check for check in raw_checks(r, ports[r.host.name])
+                   if only in f"{check.host} wire {check.case}"]
+        mine = [check for check in checks if check.host == r.host.name]
+        say(f"{r.host.title} {how}: {sum(c.fault is None for c in mine)} of {len(mine)} as they should be")
+    return checks
+
+
+def label(call):
+    return f"{call.guard}: {call.name}"
+
+
+def described(ran, port, call):
+    """The call as the client programs read it."""
+    tasks = {"own": ran.tasks.get((call.guard, CALLER)), "foreign": ran.tasks.get((call.guard, OWNER)),
+             "unknown": UNKNOWN, "empty": ""}
+    return {"url": f"http://127.0.0.1:{port}/{call.guard}", "protocol": call.protocol or ran.host.protocol,
+            "op": call.op, "task": tasks.get(call.task, call.task), "token": CALLER, **call.options}
+
+
+def judge(host, client, call, seen):
+    expect = call.expect
+    wanted = getattr(expect, client) or "result"
+    got = seen.get("class") or "result"
+    faults = []
+    if got != wanted:
+        faults.append(f"{got}: {seen.get('message', '')}")
+    elif expect is not RESULT:
+        if client == "js" and seen["code"] != expect.code:
+            faults.append(f"code {seen['code']}")
+        if expect.http != 200 and seen["http_status"] != expect.http:
+            faults.append(f"HTTP {seen['http_status']}")
+        if expect.http == 429 and seen["retry_after"] != "2":
+            faults.append("Retry-After lost")
+        faults += metadata_faults(client, call, host, seen["data"])
+        if OWNER in str(seen):
+            faults.append("tells whose it is")
+    shown = f"{wanted} {expect.http}" if expect.http != 200 else wanted
+    got_shown = f"{got} {seen['http_status']}" if seen.get("http_status") not in (None, 200) else got
+    return Check(host.name, host.title, client, label(call), shown, got_shown, "; ".join(faults) or None)
+
+
+def metadata_faults(client, call, host, data):
+    """Error data that the SDK hands to its caller must hold what is promised. Python's 0.3 layer hands out none."""
+    protocol = call.protocol or host.protocol
+    if not call.expect.metadata or (client == "python" and protocol == "0.3"):
+        return []
+    if client == "js":
+        data = data[0].get("metadata") if isinstance(data, list) and data and isinstance(data[0], dict) else None
+    return [f"no {key} in its data" for key in call.expect.metadata if not isinstance(data, dict) or key not in data]
+
+
+def raw_checks(ran, port):
+    """What needs bytes rather than a library: equality of unknown and foreign, and requests no library would send."""
+    host = ran.host
+    for guard in host.guards:
+        token = "good" if host is ENVELOPES else CALLER
+        for op in COMPARED:
+            answers = []
+            # Both id types, and one that floating point would change.
+            for request_id in (9007199254740993, "r-1"):
+                pair = []
+                for kind in ("unknown", "foreign"):
+                    task = f"t-{'forbidden' if kind == 'foreign' else 'unknown'}" if host is ENVELOPES else \
+                        (ran.tasks[guard, OWNER] if kind == "foreign" else UNKNOWN)
+                    answer = wire.post(port, f"/{guard}", wire.call(host.protocol, op, task, request_id), token,
+                                       host.protocol, wire.accept(op))
+                    pair.append(wire.comparable(answer, request_id, task))
+                answers.append(wire.difference(*pair))
+            fault = next((a for a in answers if a), None)
+            if (guard, op) in host.told_apart:
+                continue
+            yield Check(host.name, host.title, "wire", f"{guard}: {op}: unknown = foreign", "equal bytes",
+                        "differ" if fault else "equal bytes", fault)
+    for name, body, version, status, code, request_id, secrets in host.malformed:
+        answer = wire.post(port, f"/{host.guards[0]}", body, CALLER, version)
+        faults = wire.problems(answer, status, code, request_id)
+        faults += [f"says {text!r}" for text in secrets if text.encode() in answer.body]
+        error = (wire.json_rpc_error(answer) or {}).get("error")
+        got = error.get("code") if isinstance(error, dict) else "no JSON-RPC error"
+        yield Check(host.name, host.title, "wire", f"{host.guards[0]}: {name}", f"{code} HTTP {status}",
+                    f"{got} HTTP {answer.status}", "; ".join(faults) or None)
+
+
+class Colour:
+    def __init__(self, on):
+        self.on = on
+
+    def __call__(self, code, text):
+        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
+
+
+def rows(checks):
+    """Checks by host and case, one column per client: (host title, case) -> {who: check}."""
+    table = {}
+    for check in checks:
+        table.setdefault((check.title, check.case), {})[check.who] = check
+    return table
+
+
+def print_table(checks, colour, verbose):
+    previous = None
+    for (title, case), by_who in rows(checks).items():
+        if title != previous:
+            print(f"\n{colour('1', title)}")
+            previous = title
+        cells = []
+        for who, check in by_who.items():
+            mark = colour("32", "ok") if check.fault is None else colour("31", "WRONG")
+            got = check.got if check.fault is None or check.got == check.expected else \
+                f"{check.got}, expected {check.expected}"
+            cells.append(f"{who} {mark} {got}")
+        print(f"  {case:<55} {'   '.join(cells)}")
+        for who, check in by_who.items():
+            if check.fault and (verbose or check.got == check.expected or who == "wire"):
+                print(f"      {who}: {check.fault}")
+    print()
+
+
+def compare(direct, proxied, target):
+    """Today against through the proxy, as a Markdown table."""
+    after = rows(proxied)
+    lines = []
+    previous = None
+    for key, before in rows(direct).items():
+        title, case = key
+        if title != previous:
+            lines += ["", f"### {title}", "", "| case | seen by | directly | through the proxy |", "|---|---|---|---|"]
+            previous = title
+        for who, check in before.items():
+            other = after[key][who]
+            lines.append(f"| {case} | {who} | {cell(check)} | {cell(other)} |")
+    text = "\n".join(lines) + "\n"
+    if target == "-":
+        print(text)
+    else:
+        Path(target).write_text(text)
+        print(f"written: {target}")
+
+
+def cell(check):
+    return f"{check.got}" + ("" if check.fault is None else " ✗")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
