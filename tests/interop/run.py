@@ -283,9 +283,8 @@ def compare(direct, proxied, target):
             lines += ["", f"### {title}", "", "| case | seen by | directly | through the proxy |", "|---|---|---|---|"]
             previous = title
         for who, check in before.items():
-            other = after[key][who]
-            lines.append(f"| {case} | {who} | {cell(check)} | {cell(other)} |")
-    text = "\n".join(lines) + "\n"
+            lines.append(f"| {case} | {who} | {cell(check)} | {cell(after[key][who])} |")
+    text = "\n".join(lines[1:]) + "\n"
     if target == "-":
         print(text)
     else:
@@ -294,7 +293,10 @@ def compare(direct, proxied, target):
 
 
 def cell(check):
-    return f"{check.got}" + ("" if check.fault is None else " ✗")
+    if check.fault is None:
+        return f"{check.got} ✓"
+    # A wrong outcome speaks for itself; a right one with something missing needs the reason.
+    return f"{check.got} ✗" + (f" ({check.fault.replace('|', '/')})" if check.got == check.expected else "")
 
 
 if __name__ == "__main__":
