@@ -41,7 +41,7 @@ lint-docs:
 	@RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
 
 lint-dependencies:
-	@cargo deny --locked --offline check licenses bans sources
+	@cargo deny --locked check licenses bans sources
 	@if timeout 120 cargo deny fetch db >/dev/null 2>&1; then cargo deny --locked check advisories; \
 		else echo "advisories: skipped because the advisory database could not be fetched"; fi
 

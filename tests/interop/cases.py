@@ -17,13 +17,24 @@ class Kind:
     python: str
     js: str
     http: int = 200
-    # The data a caller of either SDK can read; None when nothing is promised.
+    # What the error's data must hold where the SDK hands it to its caller.
     metadata: tuple = ()
+
+    def raised_by(self, client):
+        """The class that the client raises; empty for a result."""
+        if client in ("python", "js") or not self.code:
+            return getattr(self, client.removesuffix("-0.3"))
+        if client == "python-0.3":
+            return "A2AClientJSONRPCError"
+        return JS_0_3_ERRORS.get(self.code, "JSONRPCTransportError")
+
+
+JS_0_3_ERRORS = {-32001: "TaskNotFoundJSONRPCError", -32002: "TaskNotCancelableJSONRPCError",
+                 -32003: "PushNotificationNotSupportedJSONRPCError"}
 
 
 RESULT = Kind("result", 0, "", "")
 NOT_FOUND = Kind("TASK_NOT_FOUND", -32001, "TaskNotFoundError", "TaskNotFoundError", metadata=("taskId",))
-# The 0.3 layer of the Python SDK drops error data, so nothing is promised there.
 NOT_CANCELABLE = Kind("TASK_NOT_CANCELABLE", -32002, "TaskNotCancelableError", "TaskNotCancelableError")
 NO_PUSH = Kind("PUSH_NOTIFICATION_NOT_SUPPORTED", -32003, "PushNotificationNotSupportedError",
                "PushNotificationNotSupportedError")
@@ -69,6 +80,14 @@ class Host:
     calls: tuple
     malformed: tuple
     normalize_0_3: bool = False
+    clients: tuple = ("python", "js")
+
+    def calls_of(self, client):
+        """What a client can be asked to do: those of 0.3 know no other protocol."""
+        return [call for call in self.calls if client in ("python", "js") or call.protocol in ("", "0.3")]
+
+
+CLIENTS_0_3 = ("python", "js", "python-0.3", "js-0.3")
 
 
 def guarded(guards, told_apart):
@@ -127,13 +146,13 @@ HOSTS = (
           Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),
           Call("push config unsupported (the host says -32603)", "push", INTERNAL, "own"),
           Call("1.0 call to a 0.3 host", "get", NO_METHOD, "own", protocol="1.0")), RAW_PYTHON_0_3,
-         normalize_0_3=True),
+         normalize_0_3=True, clients=CLIENTS_0_3),
     Host("js-0.3.14", "@a2a-js/sdk 0.3.14", "0.3", ("scoped", "object", "guard"), JS_APART,
          (*guarded(("scoped", "object", "guard"), JS_APART),
           Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),
           Call("push config unsupported", "push", NO_PUSH, "own"),
           Call("1.0 call to a 0.3 host", "get", NO_METHOD, "own", protocol="1.0")), RAW_0_3,
-         normalize_0_3=True),
+         normalize_0_3=True, clients=CLIENTS_0_3),
 )
 
 GOOD = {"token": "good"}

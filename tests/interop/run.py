@@ -25,7 +25,6 @@ from processes import ProcessError, Processes
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-CLIENTS = ("python", "js")
 COMPARED = ("get", "cancel", "subscribe", "send", "stream", "push_list")
 
 # One judged answer. `who` is a client or "wire"; `fault` says what is wrong with it, None when nothing is.
@@ -38,6 +37,12 @@ class Ran:
     def __init__(self, host, port):
         self.host, self.port = host, port
         self.tasks = {}
+
+    def unknown(self):
+        return "t-unknown" if self.host is ENVELOPES else UNKNOWN
+
+    def foreign(self, guard):
+        return "t-forbidden" if self.host is ENVELOPES else self.tasks[guard, OWNER]
 
 
 def main():
@@ -55,8 +60,12 @@ def main():
         environment.install_system_packages(say)
         with Processes(work) as processes:
             ran = start_hosts(processes, work, hosts, say)
-            clients = {"python": [environment.python(work, "client", say), HERE / "clients/python_client.py"],
-                       "js": ["node", environment.node(work, "client", HERE / "clients/js_client.mjs", say)]}
+            clients = {
+                "python": [environment.python(work, "client", say), HERE / "clients/python_client.py"],
+                "js": ["node", environment.node(work, "client", HERE / "clients/js_client.mjs", say)],
+                "python-0.3": [environment.python(work, "host-0.3.26", say), HERE / "clients/python_client_0_3.py"],
+                "js-0.3": ["node", environment.node(work, "legacy_host", HERE / "clients/js_client_0_3.mjs", say)],
+            }
             seed(ran)
             say("each owner has a task on every host")
             direct = proxied = None
@@ -144,21 +153,22 @@ def seed(ran):
 def check_all(processes, ran, ports, clients, only, how, say):
     checks = []
     for r in ran:
-        wanted = [call for call in r.host.calls
-                  if any(only in f"{r.host.name} {client} {label(call)}" for client in CLIENTS)]
-        calls = [described(r, ports[r.host.name], call) for call in wanted]
-        with ThreadPoolExecutor(len(CLIENTS)) as pool:
-            seen = dict(zip(CLIENTS, pool.map(
-                lambda client: processes.client(client, clients[client], calls) if calls else [], CLIENTS)))
-        for client in CLIENTS:
-            for call, outcome in zip(wanted, seen[client]):
-                if only in f"{r.host.name} {client} {label(call)}":
-                    checks.append(judge(r.host, client, call, outcome))
-        checks += [check for check in raw_checks(r, ports[r.host.name])
+        port = ports[r.host.name]
+        wanted = {client: [call for call in r.host.calls_of(client) if only in f"{r.host.name} {client} {label(call)}"]
+                  for client in r.host.clients}
+        with ThreadPoolExecutor(2) as pool:
+            seen = pool.map(lambda client: ask(processes, client, clients[client], r, port, wanted[client]), wanted)
+            for client, outcomes in zip(wanted, seen):
+                checks += [judge(r.host, client, call, outcome) for call, outcome in zip(wanted[client], outcomes)]
+        checks += [check for check in raw_checks(r, port)
                    if only in f"{check.host} wire {check.case}"]
         mine = [check for check in checks if check.host == r.host.name]
         say(f"{r.host.title} {how}: {sum(c.fault is None for c in mine)} of {len(mine)} as they should be")
     return checks
+
+
+def ask(processes, client, command, ran, port, calls):
+    return processes.client(client, command, [described(ran, port, call) for call in calls]) if calls else []
 
 
 def label(call):
@@ -175,13 +185,13 @@ def described(ran, port, call):
 
 def judge(host, client, call, seen):
     expect = call.expect
-    wanted = getattr(expect, client) or "result"
+    wanted = expect.raised_by(client) or "result"
     got = seen.get("class") or "result"
     faults = []
     if got != wanted:
         faults.append(f"{got}: {seen.get('message', '')}")
     elif expect is not RESULT:
-        if client == "js" and seen["code"] != expect.code:
+        if client != "python" and seen["code"] != expect.code:
             faults.append(f"code {seen['code']}")
         if expect.http != 200 and seen["http_status"] != expect.http:
             faults.append(f"HTTP {seen['http_status']}")
@@ -200,7 +210,7 @@ def metadata_faults(client, call, host, data):
     protocol = call.protocol or host.protocol
     if not call.expect.metadata or (client == "python" and protocol == "0.3"):
         return []
-    if client == "js":
+    if client != "python":
         data = data[0].get("metadata") if isinstance(data, list) and data and isinstance(data[0], dict) else None
     return [f"no {key} in its data" for key in call.expect.metadata if not isinstance(data, dict) or key not in data]
 
@@ -208,25 +218,26 @@ def metadata_faults(client, call, host, data):
 def raw_checks(ran, port):
     """What needs bytes rather than a library: equality of unknown and foreign, and requests no library would send."""
     host = ran.host
-    for guard in host.guards:
-        token = "good" if host is ENVELOPES else CALLER
-        for op in COMPARED:
-            answers = []
-            # Both id types, and one that floating point would change.
-            for request_id in (9007199254740993, "r-1"):
-                pair = []
-                for kind in ("unknown", "foreign"):
-                    task = f"t-{'forbidden' if kind == 'foreign' else 'unknown'}" if host is ENVELOPES else \
-                        (ran.tasks[guard, OWNER] if kind == "foreign" else UNKNOWN)
-                    answer = wire.post(port, f"/{guard}", wire.call(host.protocol, op, task, request_id), token,
-                                       host.protocol, wire.accept(op))
-                    pair.append(wire.comparable(answer, request_id, task))
-                answers.append(wire.difference(*pair))
-            fault = next((a for a in answers if a), None)
-            if (guard, op) in host.told_apart:
-                continue
-            yield Check(host.name, host.title, "wire", f"{guard}: {op}: unknown = foreign", "equal bytes",
-                        "differ" if fault else "equal bytes", fault)
+    for guard, op in ((guard, op) for guard in host.guards for op in COMPARED):
+        if (guard, op) in host.told_apart:
+            continue
+        differences, faults = [], []
+        # Both types of id, one of them beyond what floating point can hold.
+        for request_id in (9007199254740993, "r-1"):
+            pair = []
+            for task in (ran.unknown(), ran.foreign(guard)):
+                answer = wire.post(port, f"/{guard}", wire.call(host.protocol, op, task, request_id),
+                                   "good" if host is ENVELOPES else CALLER, host.protocol, wire.accept(op))
+                pair.append(wire.comparable(answer, request_id, task))
+                faults += wire.not_found_problems(answer, request_id, task)
+            differences.append(wire.difference(*pair))
+        fault = next(filter(None, differences), None)
+        yield Check(host.name, host.title, "wire", f"{guard}: {op}: unknown = foreign", "equal bytes",
+                    "differ" if fault else "equal bytes", fault)
+        # Where push notifications are unsupported that is said first, of any task.
+        if op != "push_list" or host is ENVELOPES:
+            yield Check(host.name, host.title, "wire", f"{guard}: {op}: the fixed answer", "TASK_NOT_FOUND",
+                        "other" if faults else "TASK_NOT_FOUND", "; ".join(dict.fromkeys(faults)) or None)
     for name, body, version, status, code, request_id, secrets in host.malformed:
         answer = wire.post(port, f"/{host.guards[0]}", body, CALLER, version)
         faults = wire.problems(answer, status, code, request_id)

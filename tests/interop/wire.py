@@ -119,6 +119,19 @@ def problems(answer, status, code, request_id):
     return found
 
 
+def not_found_problems(answer, request_id, task):
+    """What keeps an answer from being the one fixed answer about a task that the caller may not know of (O-1)."""
+    found = problems(answer, 200, -32001, request_id)
+    if found:
+        return found
+    error = json_rpc_error(answer)["error"]
+    if error["message"] != "Task not found":
+        found.append(f"message {error['message']!r}")
+    if len(error["data"]) != 1 or error["data"][0].get("metadata") != {"taskId": task}:
+        found.append(f"data {shorten(error['data'])}")
+    return found
+
+
 def data_problems(data):
     if not isinstance(data, list) or not data:
         return [f"data {shorten(data)}"]
