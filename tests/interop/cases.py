@@ -5,6 +5,8 @@ so every guard is an interface of its own.
 """
 from dataclasses import dataclass, field
 
+from wire import Request
+
 OWNER, CALLER = "robin-of-acme", "alice-of-zeta"
 UNKNOWN = "00000000-1111-4222-8333-444444444444"
 
@@ -17,6 +19,8 @@ class Kind:
     python: str
     js: str
     http: int = 200
+    # The status on the HTTP+JSON binding.
+    rest: int = 400
     # What the error's data must hold where the SDK hands it to its caller.
     metadata: tuple = ()
 
@@ -34,7 +38,7 @@ JS_0_3_ERRORS = {-32001: "TaskNotFoundJSONRPCError", -32002: "TaskNotCancelableJ
 
 
 RESULT = Kind("result", 0, "", "")
-NOT_FOUND = Kind("TASK_NOT_FOUND", -32001, "TaskNotFoundError", "TaskNotFoundError", metadata=("taskId",))
+NOT_FOUND = Kind("TASK_NOT_FOUND", -32001, "TaskNotFoundError", "TaskNotFoundError", rest=404, metadata=("taskId",))
 NOT_CANCELABLE = Kind("TASK_NOT_CANCELABLE", -32002, "TaskNotCancelableError", "TaskNotCancelableError")
 NO_PUSH = Kind("PUSH_NOTIFICATION_NOT_SUPPORTED", -32003, "PushNotificationNotSupportedError",
                "PushNotificationNotSupportedError")
@@ -79,6 +83,7 @@ class Host:
     told_apart: dict
     calls: tuple
     malformed: tuple
+    malformed_rest: tuple = ()
     normalize_0_3: bool = False
     clients: tuple = ("python", "js")
 
@@ -90,6 +95,11 @@ class Host:
 CLIENTS_0_3 = ("python", "js", "python-0.3", "js-0.3")
 
 
+def over_rest(interface):
+    """Whether an interface speaks HTTP+JSON."""
+    return interface.startswith("rest-")
+
+
 def guarded(guards, told_apart):
     """The calls that every guard of a host gets: the owner's own task, one nobody has, one somebody else has."""
     for guard in guards:
@@ -99,12 +109,14 @@ def guarded(guards, told_apart):
             yield Call(f"{op}: foreign task", op, told_apart.get((guard, op), NOT_FOUND), "foreign", guard)
 
 
+GUARDS_1_0 = ("scoped", "text", "object", "guard", "rest-scoped", "rest-text", "rest-object", "rest-guard")
 # DefaultRequestHandler 1.0.0 turns the store's "invalid params" into "not cancelable" on CancelTask, and -32602 on
 # SendMessage is the sender's own mistake as far as a proxy can know.
-PYTHON_1_0_APART = {("text", "cancel"): NOT_CANCELABLE, ("object", "cancel"): NOT_CANCELABLE,
-                    ("text", "send"): BAD_PARAMS, ("object", "send"): BAD_PARAMS,
-                    ("text", "stream"): BAD_PARAMS, ("object", "stream"): BAD_PARAMS,
-                    ("guard", "push_list"): NO_PUSH}
+PYTHON_1_0_APART = {(prefix + guard, op): kind for prefix in ("", "rest-") for (guard, op), kind in {
+    ("text", "cancel"): NOT_CANCELABLE, ("object", "cancel"): NOT_CANCELABLE,
+    ("text", "send"): BAD_PARAMS, ("object", "send"): BAD_PARAMS,
+    ("text", "stream"): BAD_PARAMS, ("object", "stream"): BAD_PARAMS,
+    ("guard", "push_list"): NO_PUSH}.items()}
 LEGACY_APART = {("object", "send"): BAD_PARAMS, ("object", "stream"): BAD_PARAMS}
 # The middleware refuses before the SDK could say that it has no push notifications. On streams this SDK writes
 # `event: error`, which stays (S-3), and with which the 0.3 layer of the Python client does not read the code.
@@ -123,6 +135,12 @@ RAW_1_0 = (
     ("id of 2^53+1", '{"jsonrpc":"2.0","id":9007199254740993,"method":"NoSuchMethod"}', "1.0", 200, -32601,
      9007199254740993, ()),
 )
+# name, request, version, status, reason, texts that must not come through
+RAW_REST = (
+    ("malformed JSON", Request("POST", "/message:send", '{"message":'), "1.0", 400, "INVALID_REQUEST",
+     ("Expecting", "line 1")),
+    ("unsupported version 99.0", Request("GET", "/tasks/t-1"), "99.0", 400, "VERSION_NOT_SUPPORTED", ()),
+)
 RAW_0_3 = (
     ("malformed JSON", PARSE_ERROR, "0.3", 200, -32700, None, ("Expecting", "line 1")),
     ("unknown method", '{"jsonrpc":"2.0","id":"u","method":"tasks/none","params":{}}', "0.3", 200, -32601, "u", ()),
@@ -133,14 +151,18 @@ RAW_PYTHON_0_3 = RAW_0_3 + (
 )
 
 HOSTS = (
-    Host("python-1.0.0", "a2a-sdk 1.0.0", "1.0", ("scoped", "text", "object", "guard"), PYTHON_1_0_APART,
-         (*guarded(("scoped", "text", "object", "guard"), PYTHON_1_0_APART),
+    Host("python-1.0.0", "a2a-sdk 1.0.0", "1.0", GUARDS_1_0, PYTHON_1_0_APART,
+         (*guarded(GUARDS_1_0, PYTHON_1_0_APART),
           Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),
           Call("unsupported version 9.9", "get", BAD_VERSION, "own", options={"version": "9.9"}),
           Call("invalid params (object data)", "get", BAD_PARAMS, "empty"),
           Call("push config unsupported", "push", NO_PUSH, "own"),
           Call("extended card not configured", "card", NO_CARD),
-          Call("0.3 call to a 1.0 host", "get", NO_METHOD, "own", protocol="0.3")), RAW_1_0),
+          Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own", "rest-scoped"),
+          Call("unsupported version 9.9", "get", BAD_VERSION, "own", "rest-scoped", options={"version": "9.9"}),
+          Call("push config unsupported", "push", NO_PUSH, "own", "rest-scoped"),
+          Call("extended card not configured", "card", NO_CARD, "", "rest-scoped"),
+          Call("0.3 call to a 1.0 host", "get", NO_METHOD, "own", protocol="0.3")), RAW_1_0, RAW_REST),
     Host("python-0.3.26", "a2a-sdk 0.3.26", "0.3", ("scoped", "object", "guard"), LEGACY_APART,
          (*guarded(("scoped", "object", "guard"), LEGACY_APART),
           Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),

@@ -14,6 +14,8 @@ HERE = Path(__file__).resolve().parent
 
 # The JS SDK asks for 20; Debian 12 ships 18, which runs it too. Older ones have no `fetch`.
 OLDEST_NODE = 18
+# What the Python SDKs ask for.
+OLDEST_PYTHON = (3, 10)
 INSTALL_TIMEOUT_S = 600
 
 
@@ -23,6 +25,8 @@ class SetupError(Exception):
 
 def install_system_packages(say):
     """Makes python3-venv, node and npm available."""
+    if sys.version_info < OLDEST_PYTHON:
+        raise SetupError(f"Python {sys.version.split()[0]} is too old: 3.10 or newer is needed")
     missing = []
     if subprocess.run([sys.executable, "-c", "import ensurepip, venv"], capture_output=True).returncode != 0:
         missing.append("python3-venv")

@@ -66,8 +66,8 @@ class Processes:
         lines = [f'[listen]\naddress = "127.0.0.1:{listen}"', f'[admin]\naddress = "127.0.0.1:{admin}"',
                  f'[[hosts]]\nname = "{name}"\nupstreams = ["127.0.0.1:{port}"]\n'
                  f'normalize_0_3 = {str(normalize_0_3).lower()}']
-        lines += [f'[[hosts.interfaces]]\npath = "{path}"\nbinding = "JSONRPC"\nversions = {json.dumps(versions)}'
-                  for path, versions in interfaces]
+        lines += [f'[[hosts.interfaces]]\npath = "{path}"\nbinding = "{binding}"\nversions = {json.dumps(versions)}'
+                  for path, binding, versions in interfaces]
         config = self.work / f"proxy-{name}.toml"
         config.write_text("\n\n".join(lines) + "\n")
         process, log = self.start(f"proxy-{name}", [binary, "run", "--config", config], None)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import environment
 import wire
-from cases import CALLER, ENVELOPES, HOSTS, OWNER, RESULT, UNKNOWN
+from cases import CALLER, ENVELOPES, HOSTS, OWNER, RESULT, UNKNOWN, over_rest
 from processes import ProcessError, Processes
 
 HERE = Path(__file__).resolve().parent
@@ -129,7 +129,8 @@ def start_hosts(processes, work, hosts, say):
 def start_proxies(processes, binary, ran, say):
     ports = {}
     for r in ran:
-        interfaces = [(f"/{guard}", [r.host.protocol]) for guard in r.host.guards]
+        interfaces = [(f"/{guard}", "HTTP+JSON" if over_rest(guard) else "JSONRPC", [r.host.protocol])
+                      for guard in r.host.guards]
         ports[r.host.name] = processes.proxy(r.host.name, binary, r.port, interfaces, r.host.normalize_0_3)
     say(f"{len(ports)} proxies listen")
     return ports
@@ -142,8 +143,10 @@ def seed(ran):
             continue
         for guard in r.host.guards:
             for user in (OWNER, CALLER):
-                answer = wire.post(r.port, f"/{guard}", wire.call(r.host.protocol, "send"), user, r.host.protocol)
-                result = (wire.json_rpc_error(answer) or {}).get("result") or {}
+                request = wire.rest_call("send") if over_rest(guard) else wire.call(r.host.protocol, "send")
+                answer = wire.send(r.port, guard, request, user, r.host.protocol)
+                body = wire.json_object(answer) or {}
+                result = body.get("result") or body
                 task = result.get("task", result).get("id")
                 if not task:
                     raise ProcessError(f"{r.host.name}/{guard} made no task: {wire.shorten(answer.body)}")
@@ -180,28 +183,31 @@ def described(ran, port, call):
     tasks = {"own": ran.tasks.get((call.guard, CALLER)), "foreign": ran.tasks.get((call.guard, OWNER)),
              "unknown": UNKNOWN, "empty": ""}
     return {"url": f"http://127.0.0.1:{port}/{call.guard}", "protocol": call.protocol or ran.host.protocol,
-            "op": call.op, "task": tasks.get(call.task, call.task), "token": CALLER, **call.options}
+            "binding": "HTTP+JSON" if over_rest(call.guard) else "JSONRPC", "op": call.op, "task": tasks.get(call.task, call.task), "token": CALLER, **call.options}
 
 
 def judge(host, client, call, seen):
     expect = call.expect
     wanted = expect.raised_by(client) or "result"
     got = seen.get("class") or "result"
+    # Over JSON-RPC a status tells something only where it is no 200.
+    status = expect.rest if over_rest(call.guard) else expect.http
+    status_shows = expect is not RESULT and status != 200
     faults = []
     if got != wanted:
         faults.append(f"{got}: {seen.get('message', '')}")
     elif expect is not RESULT:
-        if client != "python" and seen["code"] != expect.code:
+        if client != "python" and not over_rest(call.guard) and seen["code"] != expect.code:
             faults.append(f"code {seen['code']}")
-        if expect.http != 200 and seen["http_status"] != expect.http:
+        if status_shows and seen["http_status"] != status:
             faults.append(f"HTTP {seen['http_status']}")
         if expect.http == 429 and seen["retry_after"] != "2":
             faults.append("Retry-After lost")
         faults += metadata_faults(client, call, host, seen["data"])
         if OWNER in str(seen):
             faults.append("tells whose it is")
-    shown = f"{wanted} {expect.http}" if expect.http != 200 else wanted
-    got_shown = f"{got} {seen['http_status']}" if seen.get("http_status") not in (None, 200) else got
+    shown = f"{wanted} {status}" if status_shows else wanted
+    got_shown = f"{got} {seen['http_status']}" if status_shows or seen.get("http_status") not in (None, 200) else got
     return Check(host.name, host.title, client, label(call), shown, got_shown, "; ".join(faults) or None)
 
 
@@ -210,7 +216,7 @@ def metadata_faults(client, call, host, data):
     protocol = call.protocol or host.protocol
     if not call.expect.metadata or (client == "python" and protocol == "0.3"):
         return []
-    if client != "python":
+    if client != "python" and not over_rest(call.guard):
         data = data[0].get("metadata") if isinstance(data, list) and data and isinstance(data[0], dict) else None
     return [f"no {key} in its data" for key in call.expect.metadata if not isinstance(data, dict) or key not in data]
 
@@ -221,15 +227,17 @@ def raw_checks(ran, port):
     for guard, op in ((guard, op) for guard in host.guards for op in COMPARED):
         if (guard, op) in host.told_apart:
             continue
+        rest = over_rest(guard)
         differences, faults = [], []
-        # Both types of id, one of them beyond what floating point can hold.
-        for request_id in (9007199254740993, "r-1"):
+        # Both types of id, one of them beyond what floating point can hold. HTTP+JSON has none.
+        for request_id in (None,) if rest else (9007199254740993, "r-1"):
             pair = []
             for task in (ran.unknown(), ran.foreign(guard)):
-                answer = wire.post(port, f"/{guard}", wire.call(host.protocol, op, task, request_id),
-                                   "good" if host is ENVELOPES else CALLER, host.protocol, wire.accept(op))
+                request = wire.rest_call(op, task) if rest else wire.call(host.protocol, op, task, request_id)
+                answer = wire.send(port, guard, request, "good" if host is ENVELOPES else CALLER, host.protocol,
+                                   wire.accept(op))
                 pair.append(wire.comparable(answer, request_id, task))
-                faults += wire.not_found_problems(answer, request_id, task)
+                faults += wire.not_found_problems(answer, rest, request_id, task)
             differences.append(wire.difference(*pair))
         fault = next(filter(None, differences), None)
         yield Check(host.name, host.title, "wire", f"{guard}: {op}: unknown = foreign", "equal bytes",
@@ -239,13 +247,23 @@ def raw_checks(ran, port):
             yield Check(host.name, host.title, "wire", f"{guard}: {op}: the fixed answer", "TASK_NOT_FOUND",
                         "other" if faults else "TASK_NOT_FOUND", "; ".join(dict.fromkeys(faults)) or None)
     for name, body, version, status, code, request_id, secrets in host.malformed:
-        answer = wire.post(port, f"/{host.guards[0]}", body, CALLER, version)
-        faults = wire.problems(answer, status, code, request_id)
-        faults += [f"says {text!r}" for text in secrets if text.encode() in answer.body]
-        error = (wire.json_rpc_error(answer) or {}).get("error")
+        guard = host.guards[0]
+        answer = wire.send(port, guard, wire.Request("POST", "", body), CALLER, version)
+        faults = wire.problems(answer, status, code, request_id) + told(answer, secrets)
+        error = (wire.json_object(answer) or {}).get("error")
         got = error.get("code") if isinstance(error, dict) else "no JSON-RPC error"
-        yield Check(host.name, host.title, "wire", f"{host.guards[0]}: {name}", f"{code} HTTP {status}",
+        yield Check(host.name, host.title, "wire", f"{guard}: {name}", f"{code} HTTP {status}",
                     f"{got} HTTP {answer.status}", "; ".join(faults) or None)
+    for name, request, version, status, reason, secrets in host.malformed_rest:
+        guard = next(filter(over_rest, host.guards))
+        answer = wire.send(port, guard, request, CALLER, version)
+        faults = wire.status_problems(answer, status, reason) + told(answer, secrets)
+        yield Check(host.name, host.title, "wire", f"{guard}: {name}", f"{reason} HTTP {status}",
+                    f"{'other' if faults else reason} HTTP {answer.status}", "; ".join(faults) or None)
+
+
+def told(answer, secrets):
+    return [f"says {text!r}" for text in secrets if text.encode() in answer.body]
 
 
 class Colour:

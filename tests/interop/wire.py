@@ -22,16 +22,22 @@ METHODS = {
 STREAMS = ("subscribe", "stream")
 
 
-def post(port, path, body, token=None, version="1.0", accept="application/json"):
-    """One POST on a connection of its own. `version` None sends no A2A-Version."""
-    headers = {"Content-Type": "application/json", "Accept": accept}
+# One request: path is what follows the interface's own.
+Request = namedtuple("Request", "method path body", defaults=("",))
+
+
+def send(port, interface, request, token=None, version="1.0", accept="application/json"):
+    """One request on a connection of its own. `version` None sends no A2A-Version."""
+    headers = {"Accept": accept}
+    if request.method == "POST":
+        headers["Content-Type"] = "application/json"
     if token:
         headers["Authorization"] = f"Bearer {token}"
     if version:
         headers["A2A-Version"] = version
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
-        connection.request("POST", path, body, headers)
+        connection.request(request.method, f"/{interface}{request.path}", request.body or None, headers)
         response = connection.getresponse()
         return Answer(response.status, response.getheaders(), response.read())
     finally:
@@ -39,18 +45,28 @@ def post(port, path, body, token=None, version="1.0", accept="application/json")
 
 
 def call(protocol, op, task=None, request_id=1):
-    """The request body of an operation on a task."""
-    params = {}
+    """An operation on a task over JSON-RPC."""
     if op in ("send", "stream"):
-        part = {"text": "hello"} if protocol == "1.0" else {"kind": "text", "text": "hello"}
-        params["message"] = {"messageId": "m-1", "role": "ROLE_USER" if protocol == "1.0" else "user", "parts": [part]}
-        if task:
-            params["message"]["taskId"] = task
-    elif op == "push_list" and protocol == "1.0":
-        params["taskId"] = task
+        params = {"message": message(protocol, task)}
     else:
-        params["id"] = task
-    return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": METHODS[protocol][op], "params": params})
+        params = {"taskId" if op == "push_list" and protocol == "1.0" else "id": task}
+    return Request("POST", "", json.dumps(
+        {"jsonrpc": "2.0", "id": request_id, "method": METHODS[protocol][op], "params": params}))
+
+
+def rest_call(op, task=None):
+    """The same operation over HTTP+JSON at 1.0."""
+    if op in ("send", "stream"):
+        return Request("POST", f"/message:{op}", json.dumps({"message": message("1.0", task)}))
+    return {"get": Request("GET", f"/tasks/{task}"),
+            "cancel": Request("POST", f"/tasks/{task}:cancel", "{}"),
+            "subscribe": Request("POST", f"/tasks/{task}:subscribe", "{}"),
+            "push_list": Request("GET", f"/tasks/{task}/pushNotificationConfigs")}[op]
+
+
+def message(protocol, task):
+    part, role = ({"text": "hello"}, "ROLE_USER") if protocol == "1.0" else ({"kind": "text", "text": "hello"}, "user")
+    return {"messageId": "m-1", "role": role, "parts": [part], **({"taskId": task} if task else {})}
 
 
 def accept(op):
@@ -79,8 +95,8 @@ def shorten(value):
     return text if len(text) <= 160 else text[:157] + "..."
 
 
-def json_rpc_error(answer):
-    """The response object in either framing, or None."""
+def json_object(answer):
+    """The object in the answer's body, in either framing; None when there is none."""
     body = answer.body
     if dict((n.lower(), v) for n, v in answer.headers).get("content-type", "").startswith("text/event-stream"):
         body = b"\n".join(line[5:].strip() for line in body.splitlines() if line.startswith(b"data:"))
@@ -96,7 +112,7 @@ def problems(answer, status, code, request_id):
     found = []
     if answer.status != status:
         found.append(f"status {answer.status}")
-    response = json_rpc_error(answer)
+    response = json_object(answer)
     if response is None or not isinstance(response.get("error"), dict):
         return found + [f"no JSON-RPC error: {shorten(answer.body)}"]
     error = response["error"]
@@ -119,17 +135,43 @@ def problems(answer, status, code, request_id):
     return found
 
 
-def not_found_problems(answer, request_id, task):
+def not_found_problems(answer, rest, request_id, task):
     """What keeps an answer from being the one fixed answer about a task that the caller may not know of (O-1)."""
-    found = problems(answer, 200, -32001, request_id)
+    found = status_problems(answer, 404, "TASK_NOT_FOUND") if rest else problems(answer, 200, -32001, request_id)
     if found:
         return found
-    error = json_rpc_error(answer)["error"]
+    error = json_object(answer)["error"]
+    details = error["details" if rest else "data"]
     if error["message"] != "Task not found":
         found.append(f"message {error['message']!r}")
-    if len(error["data"]) != 1 or error["data"][0].get("metadata") != {"taskId": task}:
-        found.append(f"data {shorten(error['data'])}")
+    if len(details) != 1 or details[0].get("metadata") != {"taskId": task}:
+        found.append(f"details {shorten(details)}")
     return found
+
+
+def status_problems(answer, status, reason):
+    """What is wrong with an HTTP+JSON error answer (E-4). Empty when nothing is."""
+    found = [] if answer.status == status else [f"status {answer.status}"]
+    kind = dict((name.lower(), value) for name, value in answer.headers).get("content-type", "")
+    if kind.split(";")[0] != "application/json":
+        found.append(f"content type {kind!r}")
+    body = json_object(answer)
+    error = body.get("error") if body else None
+    if not isinstance(error, dict) or set(body) != {"error"}:
+        return found + [f"no Status: {shorten(answer.body)}"]
+    if error.get("code") != status or error.get("status") != STATUS_WORDS[reason]:
+        found.append(f"code {error.get('code')}, status {error.get('status')}")
+    if not isinstance(error.get("message"), str) or not error["message"]:
+        found.append("no message")
+    found += data_problems(error.get("details"))
+    if not found and error["details"][0].get("reason") != reason:
+        found.append(f"reason {error['details'][0].get('reason')}")
+    return found
+
+
+STATUS_WORDS = {"TASK_NOT_FOUND": "NOT_FOUND", "VERSION_NOT_SUPPORTED": "FAILED_PRECONDITION",
+                "INVALID_REQUEST": "INVALID_ARGUMENT", "INVALID_PARAMS": "INVALID_ARGUMENT",
+                "TASK_NOT_CANCELABLE": "FAILED_PRECONDITION"}
 
 
 def data_problems(data):
@@ -138,5 +180,7 @@ def data_problems(data):
     if not all(isinstance(entry, dict) and str(entry.get("@type", "")).startswith("type.googleapis.com/")
                for entry in data):
         return [f"untyped data {shorten(data)}"]
-    texts = [value for entry in data for value in (entry.get("metadata") or {}).values()]
-    return [] if all(isinstance(text, str) for text in texts) else ["metadata that is no text"]
+    maps = [entry["metadata"] for entry in data if "metadata" in entry]
+    if not all(isinstance(one, dict) and all(isinstance(value, str) for value in one.values()) for one in maps):
+        return [f"metadata {shorten(maps)}"]
+    return []

@@ -2,8 +2,10 @@
 //
 // Reads a JSON array of calls on standard input, writes one JSON line per call on standard output:
 // `{"outcome": "result" | "error", "class", "message", "code", "data", "http_status"}`. A call is
-// `{"url", "protocol": "1.0" | "0.3", "op", "task", "token", "version", "reauthenticate"}`.
-import { ClientFactory, JsonRpcTransportFactory, createAuthenticatingFetchWithRetry } from "@a2a-js/sdk/client";
+// `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "token", "version", "reauthenticate"}`.
+import {
+  ClientFactory, JsonRpcTransportFactory, RestTransportFactory, createAuthenticatingFetchWithRetry,
+} from "@a2a-js/sdk/client";
 
 // Longer than any answer of a host on this machine takes.
 const TIMEOUT_MS = 15_000;
@@ -64,11 +66,12 @@ async function run(call) {
     : recording(call, network);
   const card = {
     name: "agent", description: "", version: "1",
-    supportedInterfaces: [{ url: call.url, protocolBinding: "JSONRPC", tenant: "", protocolVersion: call.protocol }],
+    supportedInterfaces: [{ url: call.url, protocolBinding: call.binding, tenant: "", protocolVersion: call.protocol }],
     capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: [] },
     defaultInputModes: [], defaultOutputModes: [], skills: [], signatures: [],
   };
-  const transports = [new JsonRpcTransportFactory({ fetchImpl, legacyCompat: { enabled: true } })];
+  const transports = [JsonRpcTransportFactory, RestTransportFactory]
+    .map((Factory) => new Factory({ fetchImpl, legacyCompat: { enabled: true } }));
   const client = await new ClientFactory({ transports }).createFromAgentCard(card);
   try {
     await operations[call.op](client, call);
@@ -82,7 +85,7 @@ async function run(call) {
 function seen(error) {
   const typed = error.constructor.name === "Error" && error.cause instanceof Error ? error.cause : error;
   return {
-    class: typed.name, message: typed.message, code: typed.envelopeCode ?? null, data: typed.data ?? null,
+    class: typed.name, message: typed.message, code: typed.envelopeCode ?? null, data: typed.data ?? typed.metadata ?? null,
     wrapped: typed !== error,
   };
 }

@@ -2,7 +2,7 @@
 
 Reads a JSON array of calls on standard input, writes one JSON line per call on standard output:
 `{"outcome": "result" | "error", "class", "message", "data", "http_status", "retry_after"}`.
-A call is `{"url", "protocol": "1.0" | "0.3", "op", "task", "token", "version", "reauthenticate"}`.
+A call is `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "token", "version", "reauthenticate"}`.
 """
 import asyncio
 import json
@@ -12,6 +12,7 @@ import sys
 import httpx
 
 from a2a.client.transports.jsonrpc import JsonRpcTransport
+from a2a.client.transports.rest import RestTransport
 from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
 from a2a.types.a2a_pb2 import (AgentCapabilities, AgentCard, AgentInterface, CancelTaskRequest,
                                GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
@@ -68,17 +69,18 @@ async def perform(transport, call):
 
 
 async def run(call):
-    legacy = call["protocol"] == "0.3"
+    kind = {("JSONRPC", "1.0"): JsonRpcTransport, ("JSONRPC", "0.3"): CompatJsonRpcTransport,
+            ("HTTP+JSON", "1.0"): RestTransport}[call["binding"], call["protocol"]]
     card = AgentCard(
         name="agent", version="1", capabilities=AgentCapabilities(streaming=True, extended_agent_card=True),
-        supported_interfaces=[AgentInterface(url=call["url"], protocol_binding="JSONRPC",
+        supported_interfaces=[AgentInterface(url=call["url"], protocol_binding=call["binding"],
                                              protocol_version=call["protocol"])])
     headers = {"A2A-Version": call.get("version") or call["protocol"]}
     auth = Reauthenticate() if call.get("reauthenticate") else None
     if call.get("token"):
         headers["Authorization"] = f"Bearer {call['token']}"
     async with httpx.AsyncClient(headers=headers, auth=auth, timeout=TIMEOUT_S, trust_env=False) as http:
-        transport = (CompatJsonRpcTransport if legacy else JsonRpcTransport)(http, card, call["url"])
+        transport = kind(http, card, call["url"])
         try:
             await perform(transport, call)
             return {"outcome": "result"}

@@ -1,8 +1,8 @@
 """A legacy host built with a2a-sdk 1.0.0: protocol 1.0, from before error details were typed.
 
-One process serves the same agent several times. What differs per path is how its owner guards tasks
-against other users (see GUARDS); everything else is what the SDK answers by itself. The user is
-the bearer token. Prints `listening PORT` once it accepts connections.
+One process serves the same agent several times, over JSON-RPC and, below `/rest-GUARD`, over HTTP+JSON. What differs
+per path is how its owner guards tasks against other users (see GUARDS); everything else is what the SDK answers by
+itself. The user is the bearer token. Prints `listening PORT` once it accepts connections.
 """
 import json
 import socket
@@ -10,11 +10,12 @@ import socket
 import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
+from starlette.routing import Mount
 
 from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import DefaultServerCallContextBuilder, create_jsonrpc_routes
+from a2a.server.routes import DefaultServerCallContextBuilder, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types.a2a_pb2 import (AgentCapabilities, AgentCard, AgentInterface, Task, TaskState, TaskStatus)
 from a2a.utils.errors import InvalidParamsError
@@ -84,13 +85,15 @@ class FinishingExecutor(AgentExecutor):
 
 
 class OwnershipGuard:
-    """ASGI middleware of the `guard` path, as an API gateway or a framework dependency would do it."""
+    """ASGI middleware of the `guard` paths, as an API gateway or a framework dependency would do it."""
 
-    def __init__(self, app, store, path):
-        self.app, self.store, self.path = app, store, path
+    def __init__(self, app, stores):
+        self.app, self.stores = app, stores
 
     async def __call__(self, scope, receive, send):
-        if scope["type"] != "http" or scope["path"] != self.path:
+        root = scope.get("path", "").split("/")[1:2]
+        store = self.stores.get(root[0]) if root and scope["type"] == "http" else None
+        if store is None:
             return await self.app(scope, receive, send)
         body, more = b"", True
         while more:
@@ -100,8 +103,8 @@ class OwnershipGuard:
             body += message.get("body", b"")
             more = message.get("more_body", False)
         user = bearer(dict(scope["headers"]).get(b"authorization", b"").decode("latin-1"))
-        task = addressed_task(body)
-        owner = self.store.owners.get(task)
+        task = addressed_task(scope["path"], body)
+        owner = store.owners.get(task)
         if owner not in (None, user):
             refusal = JSONResponse(
                 {"detail": f"You do not have access to task {task} of {owner}"}, status_code=403,
@@ -115,29 +118,39 @@ class OwnershipGuard:
         return await self.app(scope, replay, send)
 
 
-def addressed_task(body):
+def addressed_task(path, body):
+    _, found, rest = path.partition("/tasks/")
+    if found:
+        return rest.split("/")[0].split(":")[0]
     try:
-        params = json.loads(body)["params"]
+        request = json.loads(body)
+        params = request.get("params", request)
         return params.get("taskId") or params.get("id") or params.get("message", {}).get("taskId")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return None
 
 
 def build(base):
-    routes, guarded = [], None
+    routes, stores = [], {}
     for guard in GUARDS:
-        path = f"/{guard}"
-        card = AgentCard(
-            name=f"legacy-{guard}", version="1", default_input_modes=["text"], default_output_modes=["text"],
-            capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=True),
-            supported_interfaces=[AgentInterface(url=f"{base}{path}", protocol_binding="JSONRPC",
-                                                 protocol_version="1.0")])
-        store = GuardedStore(guard)
-        handler = DefaultRequestHandler(agent_executor=FinishingExecutor(), task_store=store, agent_card=card)
-        routes += create_jsonrpc_routes(handler, path, context_builder=ContextBuilder())
-        if guard == "guard":
-            guarded = store
-    return OwnershipGuard(Starlette(routes=routes), guarded, "/guard")
+        for name in (guard, f"rest-{guard}"):
+            rest = name != guard
+            card = AgentCard(
+                name=f"legacy-{name}", version="1", default_input_modes=["text"], default_output_modes=["text"],
+                capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=True),
+                supported_interfaces=[AgentInterface(url=f"{base}/{name}", protocol_version="1.0",
+                                                     protocol_binding="HTTP+JSON" if rest else "JSONRPC")])
+            store = GuardedStore(guard)
+            handler = DefaultRequestHandler(agent_executor=FinishingExecutor(), task_store=store, agent_card=card)
+            if rest:
+                # Without the tenant mounts: they match any first segment, and with it the other interfaces.
+                routes += [route for route in create_rest_routes(handler, ContextBuilder(), path_prefix=f"/{name}")
+                           if not isinstance(route, Mount)]
+            else:
+                routes += create_jsonrpc_routes(handler, f"/{name}", context_builder=ContextBuilder())
+            if guard == "guard":
+                stores[name] = store
+    return OwnershipGuard(Starlette(routes=routes), stores)
 
 
 def main():
