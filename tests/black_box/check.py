@@ -138,7 +138,8 @@ def warn_about_copies():
     for file in sorted(SOURCE.rglob("*")):
         copy = HERE / file.relative_to(SOURCE)
         if file.is_file() and not (copy.is_file() and filecmp.cmp(file, copy, shallow=False)):
-            print(f"warning: {copy.relative_to(HERE.parent.parent)} differs from {os.path.relpath(file, HERE.parent.parent)}")
+            root = HERE.parent.parent
+            print(f"warning: {copy.relative_to(root)} differs from {os.path.relpath(file, root)}")
 
 
 if __name__ == "__main__":

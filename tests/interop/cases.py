@@ -42,12 +42,10 @@ NOT_FOUND = Kind("TASK_NOT_FOUND", -32001, "TaskNotFoundError", "TaskNotFoundErr
 NOT_CANCELABLE = Kind("TASK_NOT_CANCELABLE", -32002, "TaskNotCancelableError", "TaskNotCancelableError")
 NO_PUSH = Kind("PUSH_NOTIFICATION_NOT_SUPPORTED", -32003, "PushNotificationNotSupportedError",
                "PushNotificationNotSupportedError")
-UNSUPPORTED = Kind("UNSUPPORTED_OPERATION", -32004, "UnsupportedOperationError", "UnsupportedOperationError")
 NO_CARD = Kind("EXTENDED_AGENT_CARD_NOT_CONFIGURED", -32007, "ExtendedAgentCardNotConfiguredError",
                "ExtendedAgentCardNotConfiguredError")
 BAD_VERSION = Kind("VERSION_NOT_SUPPORTED", -32009, "VersionNotSupportedError", "VersionNotSupportedError",
                    metadata=("supportedVersions",))
-BAD_REQUEST = Kind("-32600", -32600, "InvalidRequestError", "RequestMalformedError")
 NO_METHOD = Kind("-32601", -32601, "MethodNotFoundError", "RequestMalformedError")
 BAD_PARAMS = Kind("-32602", -32602, "InvalidParamsError", "RequestMalformedError")
 INTERNAL = Kind("-32603", -32603, "InternalError", "JsonRpcTransportError")
@@ -91,7 +89,6 @@ class Host:
         """What a client can be asked to do: those of 0.3 know no other protocol."""
         return [call for call in self.calls if client in ("python", "js") or call.protocol in ("", "0.3")]
 
-
 CLIENTS_0_3 = ("python", "js", "python-0.3", "js-0.3")
 
 
@@ -123,7 +120,8 @@ LEGACY_APART = {("object", "send"): BAD_PARAMS, ("object", "stream"): BAD_PARAMS
 BAD_PARAMS_EVENT = Kind("-32602", -32602, "A2AClientError", "RequestMalformedError")
 JS_APART = {("object", "send"): BAD_PARAMS, ("object", "stream"): BAD_PARAMS_EVENT, ("guard", "push_list"): NO_PUSH}
 
-PARSE_ERROR, STRING_DATA = '{"jsonrpc":"2.0","id":7,"method":', '{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"id":5}}'
+PARSE_ERROR = '{"jsonrpc":"2.0","id":7,"method":'
+STRING_DATA = '{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"id":5}}'
 
 # name, body, version, status, code, id, texts that must not come through
 RAW_1_0 = (

@@ -183,7 +183,8 @@ def described(ran, port, call):
     tasks = {"own": ran.tasks.get((call.guard, CALLER)), "foreign": ran.tasks.get((call.guard, OWNER)),
              "unknown": UNKNOWN, "empty": ""}
     return {"url": f"http://127.0.0.1:{port}/{call.guard}", "protocol": call.protocol or ran.host.protocol,
-            "binding": "HTTP+JSON" if over_rest(call.guard) else "JSONRPC", "op": call.op, "task": tasks.get(call.task, call.task), "token": CALLER, **call.options}
+            "binding": "HTTP+JSON" if over_rest(call.guard) else "JSONRPC", "op": call.op,
+            "task": tasks.get(call.task, call.task), "token": CALLER, **call.options}
 
 
 def judge(host, client, call, seen):

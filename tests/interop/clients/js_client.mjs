@@ -2,7 +2,8 @@
 //
 // Reads a JSON array of calls on standard input, writes one JSON line per call on standard output:
 // `{"outcome": "result" | "error", "class", "message", "code", "data", "http_status"}`. A call is
-// `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "token", "version", "reauthenticate"}`.
+// `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "context", "token",
+// "version", "reauthenticate"}`.
 import {
   ClientFactory, JsonRpcTransportFactory, RestTransportFactory, createAuthenticatingFetchWithRetry,
 } from "@a2a-js/sdk/client";
@@ -35,7 +36,6 @@ const operations = {
   push: (c, call) => c.createTaskPushNotificationConfig({
     tenant: "", id: "p-1", taskId: call.task, url: "http://127.0.0.1:9/push", token: "", authentication: undefined,
   }),
-  push_list: (c, call) => c.listTaskPushNotificationConfig({ tenant: "", taskId: call.task, pageSize: 0, pageToken: "" }),
   card: (c) => c.getAgentCard(),
 };
 
@@ -56,7 +56,9 @@ function recording(call, network) {
 const reauthenticate = {
   headers: async () => ({ Authorization: "Bearer stale" }),
   shouldRetryWithHeaders: async (request, response) =>
-    response.status === 401 && response.headers.has("WWW-Authenticate") ? { Authorization: "Bearer good" } : undefined,
+    response.status === 401 && response.headers.has("WWW-Authenticate")
+      ? { Authorization: "Bearer good" }
+      : undefined,
 };
 
 async function run(call) {
@@ -85,8 +87,8 @@ async function run(call) {
 function seen(error) {
   const typed = error.constructor.name === "Error" && error.cause instanceof Error ? error.cause : error;
   return {
-    class: typed.name, message: typed.message, code: typed.envelopeCode ?? null, data: typed.data ?? typed.metadata ?? null,
-    wrapped: typed !== error,
+    class: typed.name, message: typed.message, code: typed.envelopeCode ?? null,
+    data: typed.data ?? typed.metadata ?? null,
   };
 }
 

@@ -42,8 +42,9 @@ async function run(call) {
   };
   const client = await new ClientFactory({ transports: [new JsonRpcTransportFactory({ fetchImpl })] })
     .createFromAgentCard({
-      name: "agent", description: "", version: "1", protocolVersion: "0.3.0", url: call.url, preferredTransport: "JSONRPC",
-      capabilities: { streaming: true, pushNotifications: true }, defaultInputModes: [], defaultOutputModes: [], skills: [],
+      name: "agent", description: "", version: "1", protocolVersion: "0.3.0", url: call.url,
+      preferredTransport: "JSONRPC", capabilities: { streaming: true, pushNotifications: true },
+      defaultInputModes: [], defaultOutputModes: [], skills: [],
     });
   try {
     await operations[call.op](client, call);

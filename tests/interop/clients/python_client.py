@@ -2,25 +2,19 @@
 
 Reads a JSON array of calls on standard input, writes one JSON line per call on standard output:
 `{"outcome": "result" | "error", "class", "message", "data", "http_status", "retry_after"}`.
-A call is `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "token", "version", "reauthenticate"}`.
+A call is `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "context", "token",
+"version", "reauthenticate"}`.
 """
-import asyncio
-import json
-import logging
-import sys
-
 import httpx
 
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.client.transports.rest import RestTransport
 from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
 from a2a.types.a2a_pb2 import (AgentCapabilities, AgentCard, AgentInterface, CancelTaskRequest,
-                               GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
-                               Message, Part, Role, SendMessageRequest, SubscribeToTaskRequest,
-                               TaskPushNotificationConfig)
+                               GetExtendedAgentCardRequest, GetTaskRequest, Message, Part, Role, SendMessageRequest,
+                               SubscribeToTaskRequest, TaskPushNotificationConfig)
 
-# Longer than any answer of a host on this machine takes.
-TIMEOUT_S = 15
+from calls import TIMEOUT_S, error_seen, first, serve
 
 
 class Reauthenticate(httpx.Auth):
@@ -40,12 +34,6 @@ def message(call):
         task_id=call.get("task", ""), context_id=call.get("context", "")))
 
 
-async def first(stream):
-    async for event in stream:
-        return event
-    return None
-
-
 async def perform(transport, call):
     op, task = call["op"], call.get("task", "")
     if op == "get":
@@ -61,8 +49,6 @@ async def perform(transport, call):
     if op == "push":
         return await transport.create_task_push_notification_config(
             TaskPushNotificationConfig(task_id=task, id="p-1", url="http://127.0.0.1:9/push"))
-    if op == "push_list":
-        return await transport.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id=task))
     if op == "card":
         return await transport.get_extended_agent_card(GetExtendedAgentCardRequest())
     raise ValueError(f"unknown op {op}")
@@ -85,26 +71,11 @@ async def run(call):
             await perform(transport, call)
             return {"outcome": "result"}
         except Exception as error:  # whatever it is, it is what a caller sees
-            return seen(error)
-
-
-def seen(error):
-    response = getattr(error.__cause__, "response", None)
-    return {"outcome": "error", "class": type(error).__name__, "message": str(error), "code": None,
-            "data": getattr(error, "data", None),
-            "http_status": getattr(response, "status_code", None),
-            "retry_after": response.headers.get("retry-after") if response is not None else None}
-
-
-async def main():
-    logging.disable(logging.CRITICAL)
-    for call in json.load(sys.stdin):
-        try:
-            outcome = await asyncio.wait_for(run(call), TIMEOUT_S)
-        except asyncio.TimeoutError:
-            outcome = {"outcome": "error", "class": "Timeout", "message": f"no answer within {TIMEOUT_S} s"}
-        print(json.dumps(outcome, default=str), flush=True)
+            response = getattr(error.__cause__, "response", None)
+            return error_seen(error, code=None, data=getattr(error, "data", None),
+                              http_status=getattr(response, "status_code", None),
+                              retry_after=response.headers.get("retry-after") if response is not None else None)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    serve(run)

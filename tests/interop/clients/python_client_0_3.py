@@ -4,30 +4,18 @@ Reads a JSON array of calls on standard input, writes one JSON line per call on 
 `{"outcome": "result" | "error", "class", "message", "code", "data", "http_status"}`.
 A call is `{"url", "op", "task", "token"}`; no A2A-Version is sent, as this version did not know it.
 """
-import asyncio
-import json
-import logging
-import sys
-
 import httpx
 
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.types import (Message, MessageSendParams, Part, PushNotificationConfig, Role, TaskIdParams,
                        TaskPushNotificationConfig, TaskQueryParams, TextPart)
 
-# Longer than any answer of a host on this machine takes.
-TIMEOUT_S = 15
+from calls import TIMEOUT_S, error_seen, first, serve
 
 
 def message(call):
     return MessageSendParams(message=Message(
         message_id="m-1", role=Role.user, parts=[Part(root=TextPart(text="hello"))], task_id=call.get("task") or None))
-
-
-async def first(stream):
-    async for event in stream:
-        return event
-    return None
 
 
 async def perform(transport, call):
@@ -57,20 +45,9 @@ async def run(call):
             return {"outcome": "result"}
         except Exception as error:  # whatever it is, it is what a caller sees
             inner = getattr(error, "error", None)
-            return {"outcome": "error", "class": type(error).__name__, "message": str(error),
-                    "code": getattr(inner, "code", None), "data": getattr(inner, "data", None),
-                    "http_status": getattr(error, "status_code", None)}
-
-
-async def main():
-    logging.disable(logging.CRITICAL)
-    for call in json.load(sys.stdin):
-        try:
-            outcome = await asyncio.wait_for(run(call), TIMEOUT_S)
-        except asyncio.TimeoutError:
-            outcome = {"outcome": "error", "class": "Timeout", "message": f"no answer within {TIMEOUT_S} s"}
-        print(json.dumps(outcome, default=str), flush=True)
+            return error_seen(error, code=getattr(inner, "code", None), data=getattr(inner, "data", None),
+                              http_status=getattr(error, "status_code", None))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    serve(run)

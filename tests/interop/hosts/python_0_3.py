@@ -4,13 +4,9 @@ One process serves the same agent several times. What differs per path is how it
 against other users (see GUARDS). The user is the bearer token. Prints `listening PORT` once it
 accepts connections.
 """
-import socket
-
-import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
-from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.apps.jsonrpc import A2AStarletteApplication
 from a2a.server.apps.jsonrpc.jsonrpc_app import CallContextBuilder
@@ -20,6 +16,8 @@ from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import AgentCapabilities, AgentCard, InvalidParamsError, Task, TaskState, TaskStatus
 from a2a.utils.errors import ServerError
 
+from serving import BearerUser, serve
+
 # How a task of somebody else is refused:
 #   scoped   the store looks only among the caller's own tasks
 #   object   the store refuses, with ids in an object in the error's data
@@ -27,23 +25,10 @@ from a2a.utils.errors import ServerError
 GUARDS = ("scoped", "object", "guard")
 
 
-class BearerUser(User):
-    def __init__(self, name):
-        self.name = name
-
-    @property
-    def is_authenticated(self):
-        return bool(self.name)
-
-    @property
-    def user_name(self):
-        return self.name
-
-
 class ContextBuilder(CallContextBuilder):
     def build(self, request):
-        name = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        return ServerCallContext(user=BearerUser(name), state={"headers": dict(request.headers), "request": request})
+        return ServerCallContext(user=BearerUser(request.headers.get("authorization", "")),
+                                 state={"headers": dict(request.headers), "request": request})
 
 
 class GuardedStore(InMemoryTaskStore):
@@ -109,15 +94,5 @@ def build(base):
     return Starlette(routes=routes)
 
 
-def main():
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    listener.listen(64)
-    print(f"listening {port}", flush=True)
-    server = uvicorn.Server(uvicorn.Config(build(f"http://127.0.0.1:{port}"), log_level="warning"))
-    server.run(sockets=[listener])
-
-
 if __name__ == "__main__":
-    main()
+    serve(build)

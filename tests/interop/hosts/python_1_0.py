@@ -5,20 +5,19 @@ per path is how its owner guards tasks against other users (see GUARDS); everyth
 itself. The user is the bearer token. Prints `listening PORT` once it accepts connections.
 """
 import json
-import socket
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Mount
 
-from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import DefaultServerCallContextBuilder, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types.a2a_pb2 import (AgentCapabilities, AgentCard, AgentInterface, Task, TaskState, TaskStatus)
 from a2a.utils.errors import InvalidParamsError
+
+from serving import BearerUser, bearer, serve
 
 # How a task of somebody else is refused:
 #   scoped   the store looks only among the caller's own tasks
@@ -28,26 +27,9 @@ from a2a.utils.errors import InvalidParamsError
 GUARDS = ("scoped", "text", "object", "guard")
 
 
-class BearerUser(User):
-    def __init__(self, name):
-        self.name = name
-
-    @property
-    def is_authenticated(self):
-        return bool(self.name)
-
-    @property
-    def user_name(self):
-        return self.name
-
-
 class ContextBuilder(DefaultServerCallContextBuilder):
     def build_user(self, request):
-        return BearerUser(bearer(request.headers.get("authorization", "")))
-
-
-def bearer(authorization):
-    return authorization.removeprefix("Bearer ").strip()
+        return BearerUser(request.headers.get("authorization", ""))
 
 
 class GuardedStore(InMemoryTaskStore):
@@ -153,15 +135,5 @@ def build(base):
     return OwnershipGuard(Starlette(routes=routes), stores)
 
 
-def main():
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    listener.listen(64)
-    print(f"listening {port}", flush=True)
-    server = uvicorn.Server(uvicorn.Config(build(f"http://127.0.0.1:{port}"), log_level="warning"))
-    server.run(sockets=[listener])
-
-
 if __name__ == "__main__":
-    main()
+    serve(build)
