@@ -130,6 +130,8 @@ def arguments():
     options = parser.parse_args()
     if not options.direct and not options.bin:
         parser.error("--bin or --direct is needed")
+    if options.direct and options.compare is not None:
+        parser.error("--compare needs the proxy, and calls the hosts without it too")
     if options.bin and not os.access(options.bin, os.X_OK):
         parser.error(f"{options.bin} is no program: build it with `make build`")
     return options
@@ -345,9 +347,13 @@ def table_cell(check):
 
 
 def compare(direct, proxied, target):
-    """Today against through the proxy, as a Markdown table."""
+    """Today against through the proxy, as Markdown: first how many answers are as they should be, then each."""
     after = rows(proxied)
-    lines = []
+    lines = ["", "| host | seen by | right directly | right through the proxy |", "|---|---|---|---|"]
+    for title, who in dict.fromkeys((check.title, check.who) for check in direct):
+        counts = [f"{sum(check.fault is None for check in part)} of {len(part)}" for part in (
+            [check for check in checks if (check.title, check.who) == (title, who)] for checks in (direct, proxied))]
+        lines.append(f"| {title} | {who} | {' | '.join(counts)} |")
     previous = None
     for key, before in rows(direct).items():
         title, case = key
