@@ -110,9 +110,7 @@ impl Call {
     pub fn count(&self, session: &ServerSession) {
         let Some(lane) = &self.lane else { return };
         let answer = session.response_written();
-        let stream = answer
-            .and_then(|answer| answer.headers.get(header::CONTENT_TYPE))
-            .is_some_and(|value| starts_with_event_stream(value.as_bytes()));
+        let stream = answer.is_some_and(is_event_stream);
         let status = answer.map_or(0, |answer| answer.status.as_u16());
         let finished = if let Some(held) = &self.held {
             Finished {
@@ -251,6 +249,11 @@ impl ProxyHttp for Shell {
             return Ok(());
         }
         call.head_at = Some(Instant::now());
+        if is_event_stream(response)
+            && let Some(in_flight) = &mut call.in_flight
+        {
+            in_flight.streaming();
+        }
         strip_hop_by_hop(response);
         if session.req_header().version < Version::HTTP_11 {
             // Pingora frames for HTTP/1.1; an HTTP/1.0 client takes what comes until the close.
@@ -384,7 +387,9 @@ fn strip_hop_by_hop(response: &mut ResponseHeader) {
     }
 }
 
-fn starts_with_event_stream(value: &[u8]) -> bool {
+fn is_event_stream(response: &ResponseHeader) -> bool {
     const NAME: &[u8] = b"text/event-stream";
-    value.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
+    let value = response.headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    let start = value.and_then(|value| value.get(..NAME.len()));
+    start.is_some_and(|start| start.eq_ignore_ascii_case(NAME))
 }
