@@ -1,9 +1,10 @@
 //! The demo, from outside: the catalogue is sound and complete, and `a2a-errata demo` ends well and
 //! says so.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -155,7 +156,7 @@ fn address_in(line: &str) -> Option<String> {
 /// Runs to its end.
 fn demo(args: &[&str]) -> Output {
     let mut child = Watched::spawn(args);
-    let mut output = Output { status: Default::default(), stdout: Vec::new(), stderr: Vec::new() };
+    let mut output = Output { status: ExitStatus::default(), stdout: Vec::new(), stderr: Vec::new() };
     child.process.stdout.take().unwrap().read_to_end(&mut output.stdout).unwrap();
     child.process.stderr.take().unwrap().read_to_end(&mut output.stderr).unwrap();
     output.status = child.process.wait().unwrap();

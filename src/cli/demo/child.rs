@@ -47,7 +47,7 @@ impl Proxy {
         let files = Files::create(&configuration(address, admin, host))
             .map_err(|why| format!("cannot write the proxy's configuration: {why}"))?;
         let child = spawn(&files).map_err(|why| format!("cannot start the proxy: {why}"))?;
-        let mut proxy = Self { address, admin, child, files: files };
+        let mut proxy = Self { address, admin, child, files };
         let deadline = Instant::now() + START;
         loop {
             if let Ok(Some(reply)) = wire::get(admin, "/readyz").await
