@@ -4,12 +4,19 @@
 //! bytes, the host's head, its pieces and its end, and says through [`Exchange::poll`] what the
 //! client gets; [`Outcome`] says what was done, for those who count.
 
+mod call;
+mod decode;
+mod disclose;
+mod encode;
 mod exchange;
+mod fault;
 mod interface;
 mod outcome;
 mod policy;
+mod stream;
+mod watch;
 
 pub use exchange::{Exchange, Failure, Output, OwnAnswer, RequestFacts, ResponseHead};
 pub use interface::{Binding, Interface, Target};
-pub use outcome::{Outcome, Rule, RuleSet, Verdict};
+pub use outcome::{DroppedKind, Outcome, Rule, RuleSet, Verdict};
 pub use policy::{CapPolicy, Disclosure, Messages, Mode, Oracle, Policy};

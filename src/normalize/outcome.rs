@@ -126,3 +126,38 @@ pub struct Outcome {
     /// The answer is the fixed TASK_NOT_FOUND: O-4's floor applies to it.
     pub not_found: bool,
 }
+
+/// Names of dropped members that are kept for operators, at the most, and their length.
+const NAMES_MAX: usize = 16;
+const NAME_LENGTH_MAX: usize = 64;
+
+impl Outcome {
+    /// Notes that something of the host's was dropped; of metadata also its name, if it is one.
+    pub fn drop_field(&mut self, kind: DroppedKind, name: Option<&str>) {
+        self.drop_fields(kind, 1);
+        if let Some(name) = name {
+            self.drop_name(name);
+        }
+    }
+
+    /// Notes the name of a dropped metadata member, if it is one.
+    pub fn drop_name(&mut self, name: &str) {
+        let is_name = |n: &&str| {
+            n.len() <= NAME_LENGTH_MAX
+                && n.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+        };
+        if is_name(&name)
+            && self.dropped_names.len() < NAMES_MAX
+            && !self.dropped_names.iter().any(|n| n == name)
+        {
+            self.dropped_names.push(name.to_owned());
+        }
+    }
+
+    /// Notes that this many fields were dropped.
+    pub fn drop_fields(&mut self, kind: DroppedKind, count: u32) {
+        if let Some(dropped) = self.dropped.get_mut(kind as usize) {
+            *dropped = dropped.saturating_add(count);
+        }
+    }
+}

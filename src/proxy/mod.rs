@@ -1,5 +1,20 @@
 //! The Pingora shell: it moves bytes and asks [`crate::normalize::Exchange`] what they become.
+//!
+//! `server` assembles the process, `routes` knows which host and interface a request is for,
+//! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
+//! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
+//! says itself, and `front` catches requests that Pingora refuses before the first hook.
 
+mod front;
+mod hold;
+mod own_answers;
+mod request;
+mod routes;
+mod server;
+mod service;
 mod settings;
+mod upstream;
 
+pub use routes::Hosts;
+pub use server::{Assembly, run};
 pub use settings::{Host, Limits, Settings, Timeouts, Upstream};

@@ -1,0 +1,223 @@
+//! `run`: from the configuration to a running proxy (U-1). Everything that can be refused is refused
+//! before anything listens.
+
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use pingora::server::{ShutdownSignal, ShutdownSignalWatch, UnixShutdownSignalWatch};
+use pingora::services::listening::Service;
+
+use super::sources::{self, Sources};
+use super::{FAILED, REFUSED, say};
+use crate::config::{ENV_LOG, Host, Model};
+use crate::observe::log::{self, Format, Level};
+use crate::observe::{Admin, Metrics, Readiness};
+use crate::proxy::{self, Assembly, Limits, Settings, Timeouts, Upstream};
+
+/// Run the proxy.
+///
+/// Takes a configuration file, or just the address of a host. Requests to the host's A2A interfaces get
+/// their errors repaired; everything else passes as it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = help())]
+pub struct Args {
+    #[command(flatten)]
+    sources: Sources,
+
+    /// How much is logged; one event per request at `info` [default: info, or A2A_ERRATA_LOG]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<Level>,
+
+    /// How it is logged; `auto` is text at a terminal, else JSON
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    log_format: Format,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Try it in front of a host, without a file:
+    a2a-errata run --upstream 127.0.0.1:9000 --listen 127.0.0.1:8080
+  With a file, one value changed:
+    a2a-errata run --config /etc/a2a-errata.toml --listen 0.0.0.0:8443
+  Only look at what would be changed:
+    A2A_ERRATA_HOSTS__0__MODE=observe a2a-errata run --upstream 127.0.0.1:9000
+  Then ask it how it is:
+    curl http://127.0.0.1:9464/readyz http://127.0.0.1:9464/metrics
+
+Exit code 1: it failed at run time, for example because the address is taken. 2: it was not started,
+because the configuration or the command line is wrong.";
+
+fn help() -> String {
+    format!("{EXAMPLES}\n\n{}", sources::ENVIRONMENT)
+}
+
+/// How long a shutdown waits for requests in flight: less than the 30 s after which orchestrators kill.
+const GRACE: Duration = Duration::from_secs(25);
+
+/// How long nothing must be in flight before the process ends within [`GRACE`]: what was accepted just
+/// before gets its answer.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Run until a signal ends it.
+#[must_use]
+pub fn run(args: &Args) -> ExitCode {
+    let model = match args.sources.load() {
+        Ok(effective) => effective.model,
+        Err(problems) => {
+            sources::refuse(&problems);
+            return ExitCode::from(REFUSED);
+        }
+    };
+    let level = match level(args.log_level) {
+        Ok(level) => level,
+        Err(says) => {
+            say(&format!("a2a-errata: {says}"));
+            return ExitCode::from(REFUSED);
+        }
+    };
+    if let Err(says) = can_listen(&model) {
+        say(&format!("a2a-errata: {says}"));
+        return ExitCode::from(FAILED);
+    }
+    log::init(level, args.log_format);
+    announce(&model);
+
+    let settings = settings(&model);
+    let metrics = Metrics::new();
+    let known = model.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
+    let readiness = Arc::new(Readiness::new(known));
+    let mut assembly = Assembly::new(&settings, &metrics);
+    if !model.admin.address.is_empty() {
+        let mut admin = Service::new("admin".to_owned(), Admin::new(metrics.clone(), readiness));
+        admin.add_tcp(&model.admin.address);
+        admin.threads = Some(1);
+        assembly.add(Box::new(admin));
+    }
+    assembly.run_until(Box::new(Drain { metrics }));
+    ExitCode::SUCCESS
+}
+
+/// Ends the process as soon as a graceful shutdown has nothing left to wait for. Pingora would wait for
+/// the whole of [`GRACE`], whether something is in flight or not.
+struct Drain {
+    metrics: Arc<Metrics>,
+}
+
+#[async_trait]
+impl ShutdownSignalWatch for Drain {
+    async fn recv(&self) -> ShutdownSignal {
+        let signal = UnixShutdownSignalWatch.recv().await;
+        if matches!(signal, ShutdownSignal::GracefulTerminate) {
+            tracing::info!(inflight = self.metrics.inflight(), "shutting down");
+            let metrics = self.metrics.clone();
+            std::thread::spawn(move || {
+                let mut quiet_since = Instant::now();
+                while quiet_since.elapsed() < QUIET {
+                    std::thread::sleep(Duration::from_millis(20));
+                    if metrics.inflight() > 0 {
+                        quiet_since = Instant::now();
+                    }
+                }
+                std::process::exit(0);
+            });
+        }
+        signal
+    }
+}
+
+/// The flag, else the variable, else the default.
+fn level(flag: Option<Level>) -> Result<Level, String> {
+    match (flag, std::env::var(ENV_LOG)) {
+        (Some(level), _) => Ok(level),
+        (None, Ok(text)) if !text.is_empty() => {
+            text.parse().map_err(|says| format!("environment {ENV_LOG} = \"{text}\": {says}"))
+        }
+        (None, _) => Ok(Level::default()),
+    }
+}
+
+/// Pingora finds out that an address is taken in a thread of its own, and with `SO_REUSEPORT` a second
+/// process would silently take a share of the connections. So try first, all addresses at once.
+fn can_listen(model: &Model) -> Result<(), String> {
+    let addresses = [("listen.address", &model.listen.address), ("admin.address", &model.admin.address)];
+    let mut held = Vec::new();
+    for (key, address) in addresses.into_iter().filter(|(_, address)| !address.is_empty()) {
+        match TcpListener::bind(address.as_str()) {
+            Ok(listener) => held.push(listener),
+            Err(error) => {
+                let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
+                    "; stop what listens there or choose another port"
+                } else {
+                    ""
+                };
+                return Err(format!("cannot listen on {address} ({key}): {error}{hint}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tell people what listens where and what it stands in front of.
+fn announce(model: &Model) {
+    let admin = if model.admin.address.is_empty() { "off" } else { &model.admin.address };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        listen = model.listen.address,
+        admin,
+        hosts = model.hosts.len(),
+        "listening"
+    );
+    for host in &model.hosts {
+        tracing::info!(
+            host = host.name,
+            mode = host.mode.as_str(),
+            upstreams = host.upstreams.join(" "),
+            authorities = (!host.authorities.is_empty()).then(|| host.authorities.join(" ")),
+            interfaces = interfaces(host),
+            "in front of"
+        );
+    }
+    for warning in sources::warnings(model) {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// `JSONRPC /a2a (1.0, 0.3)`, one after the other.
+fn interfaces(host: &Host) -> String {
+    let one = |interface: &crate::config::Interface| {
+        let binding = match interface.binding {
+            crate::config::Binding::JsonRpc => "JSONRPC",
+            crate::config::Binding::HttpJson => "HTTP+JSON",
+        };
+        format!("{binding} {} ({})", interface.path, interface.versions.join(", "))
+    };
+    host.interfaces.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What the proxy needs of the configuration.
+fn settings(model: &Model) -> Settings {
+    let millis = Duration::from_millis;
+    let host = |host: &Host| proxy::Host {
+        name: host.name.clone(),
+        upstreams: host.upstreams.iter().map(|address| Upstream { address: address.clone() }).collect(),
+        authorities: host.authorities.clone(),
+        policy: Arc::new(host.policy()),
+        interfaces: host.interfaces(),
+        limits: Limits { request_bytes: host.limits.request_bytes },
+        timeouts: Timeouts {
+            connect: millis(host.timeouts.connect),
+            read: millis(host.timeouts.read),
+            write: millis(host.timeouts.write),
+            idle: millis(host.timeouts.idle),
+        },
+    };
+    Settings {
+        listen: model.listen.address.clone(),
+        services: std::thread::available_parallelism().map_or(1, usize::from),
+        grace: GRACE,
+        hosts: model.hosts.iter().map(host).collect(),
+    }
+}

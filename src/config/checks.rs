@@ -1,0 +1,162 @@
+//! What must hold between values: a value may be right by itself and wrong beside another (U-1).
+
+use std::collections::HashMap;
+
+use super::layers::Places;
+use super::{Host, Model, Place, Problem};
+
+/// Everything that does not fit together.
+pub(super) fn check(model: &Model, places: &Places) -> Vec<Problem> {
+    let mut found = Found { places, problems: Vec::new() };
+    found.addresses(model);
+    found.names(&model.hosts);
+    found.authorities(&model.hosts);
+    for (n, host) in model.hosts.iter().enumerate() {
+        found.sizes(n, host);
+        found.upstreams(n, host, &model.listen.address);
+        found.interfaces(n, host);
+    }
+    found.problems
+}
+
+struct Found<'a> {
+    places: &'a Places,
+    problems: Vec<Problem>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, key: String, value: &str, says: impl Into<String>) {
+        let place = self.places.near(&key);
+        self.problems.push(Problem::new(place, key, says).with_value(value));
+    }
+
+    fn addresses(&mut self, model: &Model) {
+        if model.listen.address == model.admin.address {
+            let says = "is the address of `listen` too; give each its own port";
+            self.add("admin.address".into(), &quoted(&model.admin.address), says);
+        }
+    }
+
+    fn names(&mut self, hosts: &[Host]) {
+        let mut first: HashMap<&str, usize> = HashMap::new();
+        for (n, host) in hosts.iter().enumerate() {
+            if let Some(other) = first.get(host.name.as_str()) {
+                let says = format!("is the name of hosts[{other}] too; give each host its own");
+                self.add(format!("hosts[{n}].name"), &quoted(&host.name), says);
+            } else {
+                first.insert(&host.name, n);
+            }
+        }
+    }
+
+    /// A request must lead to one host only.
+    fn authorities(&mut self, hosts: &[Host]) {
+        let mut first: HashMap<String, usize> = HashMap::new();
+        let mut any: Option<usize> = None;
+        for (n, host) in hosts.iter().enumerate() {
+            if host.authorities.is_empty() {
+                if let Some(other) = any {
+                    let says = format!(
+                        "hosts[{other}] takes every Host value already; list this host's, for example \
+                         [\"agents.example\"]"
+                    );
+                    self.add(format!("hosts[{n}].authorities"), "[]", says);
+                }
+                any = any.or(Some(n));
+            }
+            for (i, authority) in host.authorities.iter().enumerate() {
+                let folded = authority.to_ascii_lowercase();
+                if let Some(other) = first.get(&folded) {
+                    let place = self.places.near(&format!("hosts[{n}].authorities"));
+                    let says = if *other == n {
+                        "is listed twice; remove one".to_owned()
+                    } else {
+                        format!("leads to hosts[{other}] already; list it at one host only")
+                    };
+                    let key = format!("hosts[{n}].authorities[{i}]");
+                    self.problems.push(Problem::new(place, key, says).with_value(&quoted(authority)));
+                } else {
+                    first.insert(folded, n);
+                }
+            }
+        }
+    }
+
+    /// The intake is at least the cap (C-3).
+    fn sizes(&mut self, n: usize, host: &Host) {
+        let (cap, intake) = (host.response_cap_bytes, host.intake_bytes);
+        if intake >= cap {
+            return;
+        }
+        let key = format!("hosts[{n}].intake_bytes");
+        if self.places.of(&key) == Place::Default {
+            let says =
+                format!("is more than intake_bytes ({intake} by default); set intake_bytes = {cap} or more");
+            self.add(format!("hosts[{n}].response_cap_bytes"), &cap.to_string(), says);
+        } else {
+            let says = format!("is less than response_cap_bytes ({cap}); write {cap} or more");
+            self.add(key, &intake.to_string(), says);
+        }
+    }
+
+    fn upstreams(&mut self, n: usize, host: &Host, listen: &str) {
+        let key = format!("hosts[{n}].upstreams");
+        if host.upstreams.is_empty() {
+            self.add(key.clone(), "[]", "has no address; write for example [\"127.0.0.1:9000\"]");
+        }
+        for (i, upstream) in host.upstreams.iter().enumerate() {
+            if is_same_listener(listen, upstream) {
+                let place = self.places.near(&key);
+                let says = "is the proxy's own listen.address; write the host's address";
+                self.problems
+                    .push(Problem::new(place, format!("{key}[{i}]"), says).with_value(&quoted(upstream)));
+            }
+        }
+    }
+
+    fn interfaces(&mut self, n: usize, host: &Host) {
+        let mut first = HashMap::new();
+        for (i, interface) in host.interfaces.iter().enumerate() {
+            let at = format!("hosts[{n}].interfaces[{i}]");
+            if let Some(other) = first.get(&(interface.normal_path(), interface.binding)) {
+                let says = format!(
+                    "hosts[{n}].interfaces[{other}] has this path and binding already; list all versions there"
+                );
+                self.add(format!("{at}.path"), &quoted(&interface.path), says);
+            } else {
+                first.insert((interface.normal_path(), interface.binding), i);
+            }
+            let key = format!("{at}.versions");
+            if interface.versions.is_empty() {
+                self.add(key, "[]", "has no version; write for example [\"1.0\"]");
+            } else if let Some(twice) = repeated(&interface.versions) {
+                let value = quoted(twice);
+                self.add(key, &value, "is listed twice; remove one");
+            }
+        }
+    }
+}
+
+fn repeated(texts: &[String]) -> Option<&String> {
+    texts
+        .iter()
+        .enumerate()
+        .find(|(n, text)| texts.iter().take(*n).any(|other| other == *text))
+        .map(|(_, t)| t)
+}
+
+/// Connecting to `upstream` would end at this very listener.
+fn is_same_listener(listen: &str, upstream: &str) -> bool {
+    let (Some((listen_host, listen_port)), Some((host, port))) =
+        (listen.rsplit_once(':'), upstream.rsplit_once(':'))
+    else {
+        return false;
+    };
+    let is_local = |host: &str| host.starts_with("127.") || matches!(host, "localhost" | "[::1]");
+    listen_port == port
+        && (listen_host == host || matches!(listen_host, "0.0.0.0" | "[::]") && is_local(host))
+}
+
+fn quoted(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
+}

@@ -1,0 +1,350 @@
+//! Every key of the configuration as data: what it may hold and what it is when nobody sets it (U-3).
+//! Files, variables, messages and `check` all read this one table.
+
+use http::header::HeaderName;
+use http::uri::Authority;
+
+/// Says what is wrong with a text and what would be right.
+pub type Check = fn(&str) -> Result<(), String>;
+
+/// What a key holds.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    Text(Check),
+    Flag,
+    /// The smallest and the largest number allowed.
+    Number(i64, i64),
+    Choice(&'static [&'static str]),
+    /// A list of texts, each checked.
+    Texts(Check),
+    /// A list of addresses, or of tables with an `address`.
+    Upstreams,
+    /// A table of further keys.
+    Table,
+    /// A list of tables, written `[[name]]`.
+    Tables,
+    /// A table with these members, known by name and understood by a later build only.
+    Later(&'static [&'static str]),
+}
+
+/// One key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// `hosts[].oracle.floor_ms`: `[]` stands for any index.
+    pub path: &'static str,
+    pub kind: Kind,
+    /// As TOML; `None` when the key has to be given (or, for tables, needs none).
+    pub default: Option<&'static str>,
+}
+
+const fn key(path: &'static str, kind: Kind, default: &'static str) -> Key {
+    Key { path, kind, default: Some(default) }
+}
+
+const fn must(path: &'static str, kind: Kind) -> Key {
+    Key { path, kind, default: None }
+}
+
+/// Bodies are held in memory: a gibibyte is the most that can be meant.
+const MOST_BYTES: i64 = 1 << 30;
+/// A day, in milliseconds.
+const DAY_MS: i64 = 86_400_000;
+/// Smallest `response_cap_bytes` (C-1).
+const LEAST_CAP: i64 = 4096;
+
+/// Every key, in the order of U-3; a table stands before its members.
+pub const KEYS: &[Key] = &[
+    must("listen", Kind::Table),
+    key("listen.address", Kind::Text(address), "\"0.0.0.0:8080\""),
+    must("listen.tls", Kind::Later(&["cert", "key", "client_ca"])),
+    must("admin", Kind::Table),
+    key("admin.address", Kind::Text(address_or_off), "\"127.0.0.1:9464\""),
+    must("hosts", Kind::Tables),
+    key("hosts[].name", Kind::Text(host_name), "\"legacy\""),
+    must("hosts[].upstreams", Kind::Upstreams),
+    must("hosts[].tls", Kind::Later(&["sni", "ca", "client_cert", "client_key", "verify"])),
+    must("hosts[].health", Kind::Later(&["path", "interval"])),
+    key("hosts[].authorities", Kind::Texts(authority), "[]"),
+    key("hosts[].mode", Kind::Choice(&["enforce", "observe"]), "\"enforce\""),
+    key("hosts[].response_cap_bytes", Kind::Number(LEAST_CAP, MOST_BYTES), "1048576"),
+    key("hosts[].intake_bytes", Kind::Number(LEAST_CAP, MOST_BYTES), "4194304"),
+    key("hosts[].normalize_0_3", Kind::Flag, "false"),
+    must("hosts[].oracle", Kind::Table),
+    key("hosts[].oracle.collapse_scope", Kind::Flag, "false"),
+    key("hosts[].oracle.floor_ms", Kind::Number(0, 10_000), "0"),
+    key("hosts[].oracle.keep_headers", Kind::Texts(header), "[]"),
+    must("hosts[].disclosure", Kind::Table),
+    key("hosts[].disclosure.messages", Kind::Choice(&["guarded", "canonical", "upstream"]), "\"guarded\""),
+    key("hosts[].disclosure.words", Kind::Texts(not_blank), "[]"),
+    key("hosts[].disclosure.metadata_keys", Kind::Texts(not_blank), "[]"),
+    key("hosts[].disclosure.detail_types", Kind::Texts(detail_type), "[]"),
+    key("hosts[].disclosure.headers", Kind::Texts(header), "[]"),
+    must("hosts[].cap", Kind::Table),
+    key("hosts[].cap.success", Kind::Flag, "false"),
+    must("hosts[].limits", Kind::Table),
+    key("hosts[].limits.request_bytes", Kind::Number(1, i64::MAX), "67108864"),
+    key("hosts[].public_url", Kind::Text(public_url), "\"\""),
+    must("hosts[].card", Kind::Table),
+    key("hosts[].card.refresh_s", Kind::Number(1, 86_400), "60"),
+    key("hosts[].card.max_bytes", Kind::Number(1, MOST_BYTES), "4194304"),
+    must("hosts[].timeouts", Kind::Table),
+    key("hosts[].timeouts.connect_ms", Kind::Number(1, DAY_MS), "3000"),
+    key("hosts[].timeouts.read_ms", Kind::Number(1, DAY_MS), "60000"),
+    key("hosts[].timeouts.write_ms", Kind::Number(1, DAY_MS), "30000"),
+    key("hosts[].timeouts.idle_ms", Kind::Number(1, DAY_MS), "55000"),
+    must("hosts[].interfaces", Kind::Tables),
+    must("hosts[].interfaces[].path", Kind::Text(interface_path)),
+    key("hosts[].interfaces[].binding", Kind::Choice(&["JSONRPC", "HTTP+JSON"]), "\"JSONRPC\""),
+    key("hosts[].interfaces[].versions", Kind::Texts(version), "[\"1.0\"]"),
+];
+
+impl Key {
+    /// The key of this path, indexes written `[]`.
+    #[must_use]
+    pub fn find(path: &str) -> Option<&'static Key> {
+        KEYS.iter().find(|key| key.path == path)
+    }
+
+    /// The path of the table it is in (`hosts[]`) and its own name.
+    #[must_use]
+    pub fn split(&self) -> (&'static str, &'static str) {
+        self.path.rsplit_once('.').unwrap_or(("", self.path))
+    }
+
+    /// It is a leaf that a person may set.
+    #[must_use]
+    pub fn is_value(&self) -> bool {
+        !matches!(self.kind, Kind::Table | Kind::Tables | Kind::Later(_))
+    }
+}
+
+/// What to say about `name`, which is no key of the table `parent`.
+pub(super) fn unknown(parent: &str, name: &str) -> String {
+    let siblings: Vec<&str> =
+        KEYS.iter().map(Key::split).filter(|(table, _)| *table == parent).map(|(_, name)| name).collect();
+    let prefix = if parent.is_empty() { String::new() } else { format!("{parent}.") };
+    if let Some(near) = nearest(name, &siblings) {
+        return format!("unknown key; did you mean `{near}`?");
+    }
+    if let Some(elsewhere) = KEYS.iter().find(|key| key.split().1 == name) {
+        return format!("unknown key here; it belongs at `{}`", elsewhere.path);
+    }
+    let all: Vec<String> = siblings.iter().map(|name| format!("`{prefix}{name}`")).collect();
+    format!("unknown key; known here are {}", all.join(", "))
+}
+
+/// The word of `words` that `word` is most likely a slip of.
+pub(super) fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+    let word = word.to_ascii_lowercase();
+    words
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(&word, &known.to_ascii_lowercase()), *known))
+        .filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// `HOST:PORT`, split. The host is a name, an IPv4 address or a bracketed IPv6 address.
+fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse::<u16>().ok()).flatten()?;
+    let plain = if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        inner.parse::<std::net::Ipv6Addr>().is_ok()
+    } else if host.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        host.parse::<std::net::Ipv4Addr>().is_ok()
+    } else {
+        host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+            && !host.starts_with(['.', '-'])
+    };
+    (plain && port > 0).then_some((host, port))
+}
+
+pub(super) fn address(text: &str) -> Result<(), String> {
+    host_and_port(text).map(|_| ()).ok_or_else(|| {
+        "not an address; write HOST:PORT with a port from 1 to 65535, for example \"127.0.0.1:9000\"".into()
+    })
+}
+
+fn address_or_off(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    address(text).map_err(|says| format!("{says}, or \"\" for no admin listener"))
+}
+
+/// A name becomes a label of metrics and logs.
+fn host_name(text: &str) -> Result<(), String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if !text.is_empty() && text.len() <= 64 && text.bytes().all(plain) {
+        return Ok(());
+    }
+    Err("not a name; write 1 to 64 letters, digits, `-`, `_` or `.`, for example \"legacy\"".into())
+}
+
+fn authority(text: &str) -> Result<(), String> {
+    let valid = text.parse::<Authority>().is_ok_and(|parsed| {
+        let port_is_right = match text.strip_prefix(parsed.host()) {
+            Some("") => true,
+            _ => parsed.port_u16().is_some_and(|port| port > 0),
+        };
+        !parsed.host().is_empty() && !text.contains(['@', '*']) && port_is_right
+    });
+    if valid {
+        return Ok(());
+    }
+    Err("not a Host value; write a name with or without a port, for example \"agents.example\"".into())
+}
+
+fn not_blank(text: &str) -> Result<(), String> {
+    if text.trim().is_empty() || text.trim() != text {
+        return Err("must not be empty or begin or end with a space; write a word".into());
+    }
+    Ok(())
+}
+
+fn detail_type(text: &str) -> Result<(), String> {
+    let name = text.rsplit('/').next().unwrap_or_default();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_');
+    if !name.is_empty() && name.bytes().all(plain) && !text.contains(char::is_whitespace) {
+        return Ok(());
+    }
+    Err("not a message type; write its full name, for example \"google.rpc.Help\"".into())
+}
+
+/// What belongs to a connection or to the framing of a body is never carried over (C-4).
+const FRAMING: &[&str] = &[
+    "connection",
+    "content-encoding",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn header(text: &str) -> Result<(), String> {
+    let Ok(name) = HeaderName::from_bytes(text.as_bytes()) else {
+        return Err("not a header name; write for example \"x-request-id\"".into());
+    };
+    if FRAMING.contains(&name.as_str()) {
+        return Err("belongs to one connection or one body's framing and is never kept; remove it".into());
+    }
+    Ok(())
+}
+
+fn public_url(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let absolute = text.parse::<http::Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.authority().is_some_and(|a| !a.host().is_empty() && !a.as_str().contains('@'))
+            && uri.query().is_none()
+    });
+    if !absolute || text.contains('#') {
+        return Err(
+            "not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off"
+                .into(),
+        );
+    }
+    Err("this build does not support rewriting agent cards yet; leave it \"\"".into())
+}
+
+fn interface_path(text: &str) -> Result<(), String> {
+    let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'?' | b'#');
+    if text.starts_with('/') && text.bytes().all(plain) {
+        return Ok(());
+    }
+    Err("not a path; write it from the root without a query, for example \"/a2a\"".into())
+}
+
+fn version(text: &str) -> Result<(), String> {
+    let number = |part: &str| !part.is_empty() && part.len() < 5 && part.bytes().all(|b| b.is_ascii_digit());
+    if text.split_once('.').is_some_and(|(major, minor)| number(major) && number(minor)) {
+        return Ok(());
+    }
+    Err("not a protocol version; write MAJOR.MINOR, for example \"1.0\"".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_strictly() {
+        for good in ["127.0.0.1:1", "[::1]:8080", "localhost:80", "my-host.example:65535", "a_b:9"] {
+            assert!(address(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            ":80",
+            "8080",
+            "127.0.0.1",
+            "127.0.0.1:",
+            "127.0.0.1:0",
+            "127.0.0.1:65536",
+            "::1:80",
+            "127.0.0.1:+80",
+            "256.0.0.1:80",
+            "http://a:80",
+            "a b:80",
+            "[zz]:80",
+            "-a:80",
+        ] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+        assert!(address_or_off("").is_ok());
+    }
+
+    #[test]
+    fn texts_are_checked() {
+        for (check, good, bad) in [
+            (
+                authority as Check,
+                vec!["agents.example", "agents.example:8443", "[::1]:80", "127.0.0.1"],
+                vec!["", "a b", "u@h", "*.example", "http://a", "a:", "a:99999", "/x"],
+            ),
+            (
+                interface_path,
+                vec!["/", "/a2a", "/a2a/", "/a/b%2Fc"],
+                vec!["", "a2a", "/a?x", "/a#x", "/a b", "/ä"],
+            ),
+            (version, vec!["1.0", "0.3", "10.12"], vec!["", "1", "v1.0", "1.0.1", "1.", ".1", "1.x"]),
+            (header, vec!["x-request-id", "ETag"], vec!["", "x y", "content-length", "Transfer-Encoding"]),
+            (host_name, vec!["legacy", "a.b-c_d"], vec!["", "a b", "ä"]),
+            (public_url, vec![""], vec!["x", "ftp://a", "/x", "https://", "https://a/b?c", "https://a/b"]),
+            (detail_type, vec!["google.rpc.Help", "type.googleapis.com/a.B"], vec!["", "a b", "a/"]),
+        ] {
+            for text in good {
+                assert_eq!(check(text), Ok(()), "{text}");
+            }
+            for text in bad {
+                assert!(check(text).is_err(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_stands_in_a_known_table() {
+        for key in KEYS {
+            let (table, _) = key.split();
+            if !table.is_empty() {
+                let table = Key::find(table.trim_end_matches("[]")).unwrap();
+                assert!(matches!(table.kind, Kind::Table | Kind::Tables), "{}", key.path);
+            }
+        }
+    }
+
+    #[test]
+    fn a_slip_finds_its_key() {
+        assert_eq!(unknown("listen", "adress"), "unknown key; did you mean `address`?");
+        assert_eq!(unknown("", "host"), "unknown key; did you mean `hosts`?");
+        assert_eq!(
+            unknown("hosts[]", "floor_ms"),
+            "unknown key here; it belongs at `hosts[].oracle.floor_ms`"
+        );
+        assert_eq!(unknown("admin", "colour"), "unknown key; known here are `admin.address`");
+    }
+}

@@ -1,0 +1,209 @@
+//! The configuration as types (U-3), and what the rules need of it.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+use serde::Deserialize;
+
+use crate::normalize;
+
+/// Everything that can be set. Made by [`super::load`] only, so every value is a checked one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    pub listen: Listen,
+    pub admin: Admin,
+    pub hosts: Vec<Host>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    pub address: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admin {
+    /// Empty: no admin listener.
+    pub address: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    pub name: String,
+    pub upstreams: Vec<String>,
+    pub authorities: Vec<String>,
+    pub mode: Mode,
+    pub response_cap_bytes: usize,
+    pub intake_bytes: usize,
+    pub normalize_0_3: bool,
+    pub oracle: Oracle,
+    pub disclosure: Disclosure,
+    pub cap: Cap,
+    pub limits: Limits,
+    pub public_url: String,
+    pub card: Card,
+    pub timeouts: Timeouts,
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    Enforce,
+    Observe,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Oracle {
+    pub collapse_scope: bool,
+    pub floor_ms: u64,
+    pub keep_headers: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disclosure {
+    pub messages: Messages,
+    pub words: Vec<String>,
+    pub metadata_keys: Vec<String>,
+    pub detail_types: Vec<String>,
+    pub headers: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Messages {
+    Guarded,
+    Canonical,
+    Upstream,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cap {
+    pub success: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub request_bytes: u64,
+}
+
+/// How the agent card is read (I-1).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// Seconds between two looks.
+    pub refresh_s: u64,
+    pub max_bytes: usize,
+}
+
+/// Milliseconds each.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeouts {
+    #[serde(rename = "connect_ms")]
+    pub connect: u64,
+    #[serde(rename = "read_ms")]
+    pub read: u64,
+    #[serde(rename = "write_ms")]
+    pub write: u64,
+    #[serde(rename = "idle_ms")]
+    pub idle: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interface {
+    pub path: String,
+    pub binding: Binding,
+    pub versions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+pub enum Binding {
+    #[serde(rename = "JSONRPC")]
+    JsonRpc,
+    #[serde(rename = "HTTP+JSON")]
+    HttpJson,
+}
+
+impl Mode {
+    /// As the configuration writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Observe => "observe",
+        }
+    }
+}
+
+impl Host {
+    /// What the rules need to know about this host.
+    #[must_use]
+    pub fn policy(&self) -> normalize::Policy {
+        normalize::Policy {
+            mode: match self.mode {
+                Mode::Enforce => normalize::Mode::Enforce,
+                Mode::Observe => normalize::Mode::Observe,
+            },
+            response_cap_bytes: self.response_cap_bytes,
+            intake_bytes: self.intake_bytes,
+            normalize_0_3: self.normalize_0_3,
+            oracle: normalize::Oracle {
+                collapse_scope: self.oracle.collapse_scope,
+                floor_ms: self.oracle.floor_ms,
+                keep_headers: header_names(&self.oracle.keep_headers),
+            },
+            disclosure: normalize::Disclosure {
+                messages: match self.disclosure.messages {
+                    Messages::Guarded => normalize::Messages::Guarded,
+                    Messages::Canonical => normalize::Messages::Canonical,
+                    Messages::Upstream => normalize::Messages::Upstream,
+                },
+                words: self.disclosure.words.iter().map(|word| word.to_lowercase()).collect(),
+                metadata_keys: self.disclosure.metadata_keys.clone(),
+                detail_types: self.disclosure.detail_types.clone(),
+                headers: header_names(&self.disclosure.headers),
+            },
+            cap: normalize::CapPolicy { success: self.cap.success },
+        }
+    }
+
+    /// The configured interfaces; none when they are to come from the agent card (I-1).
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<Arc<normalize::Interface>> {
+        self.interfaces.iter().map(|interface| Arc::new(interface.resolve())).collect()
+    }
+}
+
+impl Interface {
+    fn resolve(&self) -> normalize::Interface {
+        normalize::Interface {
+            path: self.normal_path().to_owned(),
+            binding: match self.binding {
+                Binding::JsonRpc => normalize::Binding::JsonRpc,
+                Binding::HttpJson => normalize::Binding::HttpJson,
+            },
+            versions: self.versions.clone(),
+        }
+    }
+
+    /// The path without a trailing slash; the root is empty (I-2).
+    #[must_use]
+    pub fn normal_path(&self) -> &str {
+        self.path.strip_suffix('/').unwrap_or(&self.path)
+    }
+}
+
+/// The names were checked when the configuration was read.
+fn header_names(names: &[String]) -> Vec<HeaderName> {
+    names.iter().filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok()).collect()
+}

@@ -1,0 +1,477 @@
+//! What may leave: texts, metadata, details and headers (section 5, D-1 to D-3).
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
+
+use super::call::Call;
+use super::policy::{Disclosure, Messages};
+use crate::protocol::a2a::Operation;
+
+/// Longest message that may be a host's, in characters (D-1).
+const MESSAGE_MAX: usize = 256;
+/// Hex digits in a row that look like an id.
+const HEX_MAX: usize = 12;
+/// Letters and digits in a row, mixed, that look like a token.
+const TOKEN_MAX: usize = 16;
+/// Metadata that may leave on any A2A error (D-2).
+const METADATA_KEYS: &[&str] =
+    &["supportedVersions", "requested", "mediaType", "extension", "method", "field"];
+
+/// Words that speak of who owns or may see something (D-1), singular, lower case.
+const WORDS: &[&str] = &[
+    "tenant",
+    "tenancy",
+    "workspace",
+    "organization",
+    "organisation",
+    "org",
+    "account",
+    "principal",
+    "owner",
+    "owned",
+    "ownership",
+    "member",
+    "membership",
+    "subject",
+    "team",
+    "user",
+    "username",
+    "customer",
+    "employee",
+    "credential",
+    "password",
+    "secret",
+    "belong",
+    "identity",
+    "identities",
+];
+
+/// What marks a stack, a crash or a debugger's print.
+const MARKERS: &[&str] = &[
+    "traceback",
+    "stack trace",
+    "stacktrace",
+    "exception",
+    "panicked",
+    "goroutine",
+    "segfault",
+    "segmentation fault",
+    "core dumped",
+    "sqlstate",
+    "syntax error",
+    "nullpointer",
+    "null pointer",
+    "cannot read propert",
+    "undefined is not",
+    "badmatch",
+    "node_modules",
+    "<anonymous>",
+    "#pid",
+    "enoent",
+    "eacces",
+    "eperm",
+    "econn",
+    "etimedout",
+    "epipe",
+    "enotfound",
+    "eaddr",
+    "ehost",
+    "eai_",
+    "errno",
+    "no such file",
+    "permission denied:",
+    "::",
+];
+
+/// Kinds of file a path is recognized by without a slash.
+const FILES: &[&str] = &[
+    "py", "js", "mjs", "cjs", "tsx", "java", "rs", "rb", "php", "cc", "cpp", "kt", "exs", "toml", "ini",
+    "conf", "cfg", "db", "sqlite", "json", "yaml", "yml", "sql", "pem", "crt", "sock", "html", "xml", "txt",
+    "csv", "sh", "dll", "exe", "jar", "log",
+];
+
+/// Last labels by which a bare host name is recognized.
+const DOMAINS: &[&str] = &[
+    "com",
+    "net",
+    "org",
+    "io",
+    "dev",
+    "ai",
+    "app",
+    "cloud",
+    "co",
+    "de",
+    "eu",
+    "uk",
+    "us",
+    "internal",
+    "local",
+    "localdomain",
+    "lan",
+    "corp",
+    "intra",
+    "example",
+    "test",
+    "invalid",
+    "svc",
+    "cluster",
+];
+
+/// Words with a slash between them that are no path and no id.
+const SLASHED: &[&str] = &[
+    "and/or",
+    "n/a",
+    "i/o",
+    "input/output",
+    "yes/no",
+    "true/false",
+    "on/off",
+    "read/write",
+    "request/response",
+    "client/server",
+    "http/1.0",
+    "http/1.1",
+    "http/2",
+    "http/3",
+    "tcp/ip",
+];
+
+/// First halves of media types.
+const MEDIA: &[&str] =
+    &["application", "audio", "font", "image", "message", "model", "multipart", "text", "video"];
+
+/// What a host's text is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Gate<'a> {
+    pub disclosure: &'a Disclosure,
+    pub call: &'a Call,
+    /// The request's `A2A-Version`.
+    pub version: Option<&'a str>,
+    /// The request's path.
+    pub path: &'a str,
+}
+
+impl Gate<'_> {
+    /// Whether a host's text may reach the client, whole (D-1).
+    #[must_use]
+    pub fn admits(&self, text: &str) -> bool {
+        match self.disclosure.messages {
+            Messages::Canonical => false,
+            Messages::Upstream => !text.is_empty(),
+            Messages::Guarded => self.is_harmless(text),
+        }
+    }
+
+    fn is_harmless(&self, text: &str) -> bool {
+        if text.trim().is_empty() || text.chars().count() > MESSAGE_MAX || !text.chars().all(is_printable) {
+            return false;
+        }
+        let text = self.without_echoes(text);
+        let lower = text.to_lowercase();
+        !(has_sign(&text)
+            || MARKERS.iter().any(|marker| lower.contains(marker))
+            || has_position(&lower)
+            || text.split(is_space).any(|token| is_path_or_id(trim(token)))
+            || text.split(|c: char| !is_run(c)).any(is_opaque)
+            || text.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_exception)
+            || self.has_word(&text))
+    }
+
+    /// The text with what the client said itself taken out, where it stands alone.
+    fn without_echoes(&self, text: &str) -> String {
+        let id = match &self.call.id {
+            super::call::Id::Token(raw) => Some(crate::protocol::tree::decode_string(raw.as_bytes()).0),
+            super::call::Id::Null | super::call::Id::TooLong => None,
+        };
+        let task = self.call.task.as_ref().and_then(|t| t.text.as_deref());
+        let mut echoes: Vec<&str> =
+            [id.as_deref(), self.call.method.as_deref(), task, self.version, Some(self.path)]
+                .into_iter()
+                .flatten()
+                .filter(|e| e.chars().any(char::is_alphanumeric) && e.chars().count() <= MESSAGE_MAX)
+                .collect();
+        echoes.sort_unstable_by_key(|e| std::cmp::Reverse(e.len()));
+        let mut text = text.to_owned();
+        for echo in echoes {
+            text = remove_alone(&text, echo);
+        }
+        text
+    }
+
+    fn has_word(&self, text: &str) -> bool {
+        words(text).any(|word| {
+            let is = |listed: &str| {
+                word == listed
+                    || word.strip_suffix('s') == Some(listed)
+                    || word.strip_suffix("es") == Some(listed)
+            };
+            WORDS.iter().any(|w| is(w)) || self.disclosure.words.iter().any(|w| is(&w.to_lowercase()))
+        }) || self.disclosure.words.iter().any(|listed| {
+            // A configured word may be more than one, or joined by a sign.
+            !listed.chars().all(char::is_alphanumeric) && text.to_lowercase().contains(&listed.to_lowercase())
+        })
+    }
+}
+
+/// The words of a text, lower case; `tenantId` and `tenant_id` are two.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    for run in text.split(|c: char| !c.is_alphanumeric()).filter(|r| !r.is_empty()) {
+        found.push(run.to_lowercase());
+        let mut word = String::new();
+        let mut was_lower = false;
+        for c in run.chars() {
+            if (c.is_uppercase() && was_lower || c.is_numeric()) && !word.is_empty() {
+                found.push(std::mem::take(&mut word));
+            }
+            was_lower = c.is_lowercase();
+            if !c.is_numeric() {
+                word.extend(c.to_lowercase());
+            }
+        }
+        found.push(word);
+    }
+    found.into_iter()
+}
+
+/// Takes out each occurrence of `echo` that stands alone.
+fn remove_alone(text: &str, echo: &str) -> String {
+    let edge = |c: Option<char>, next: Option<char>| match c {
+        None => true,
+        // A full stop or colon ends a word only where nothing follows it.
+        Some('.' | ':') => next.is_none_or(is_space),
+        Some(c) => is_space(c) || matches!(c, ',' | ';' | '!' | '?'),
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(echo) {
+        let mut following = after.chars();
+        let first = before.chars().next_back().or_else(|| out.chars().next_back());
+        let starts = first.is_none_or(|c| is_space(c) || matches!(c, ',' | ';' | ':'));
+        if starts && edge(following.next(), following.next()) {
+            out.push_str(before);
+            out.push(' ');
+            rest = after;
+        } else {
+            // Not alone: step over its first character and look again.
+            let mut chars = echo.chars();
+            let skip = before.len() + chars.next().map_or(1, char::len_utf8);
+            let (kept, left) = rest.split_at_checked(skip).unwrap_or((rest, ""));
+            out.push_str(kept);
+            rest = left;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c, '\'' | '"' | '`' | '(' | ')' | '[' | ']' | '“' | '”' | '‘' | '’' | '«' | '»')
+}
+
+fn trim(token: &str) -> &str {
+    token.trim_end_matches([',', ';', ':', '!', '?', '.'])
+}
+
+/// No control, no format character, no replacement, no private use: what a person sees is what it is.
+fn is_printable(c: char) -> bool {
+    !(c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}'
+            | '\u{e0000}'..='\u{10ffff}'))
+}
+
+/// `@`, braces, tags, backslashes, `key=value`: nothing a sentence has.
+fn has_sign(text: &str) -> bool {
+    let chars: Vec<char> = text.chars().collect();
+    chars.iter().enumerate().any(|(i, c)| {
+        let before = i.checked_sub(1).and_then(|i| chars.get(i)).copied().unwrap_or(' ');
+        let after = chars.get(i + 1).copied().unwrap_or(' ');
+        match c {
+            '@' | '{' | '}' | '\\' => true,
+            '<' => after.is_alphabetic() || matches!(after, '/' | '!' | '?'),
+            '=' => !matches!(before, '<' | '>' | '!' | '=') && after != '=',
+            '~' => after == '/',
+            _ => false,
+        }
+    })
+}
+
+/// `line 3`, `column 25`, `char 24`: where in some source.
+fn has_position(lower: &str) -> bool {
+    ["line ", "column ", "char ", "offset "].iter().any(|word| {
+        lower.match_indices(word).any(|(at, _)| {
+            let alone =
+                lower.get(..at).and_then(|b| b.chars().next_back()).is_none_or(|c| !c.is_alphanumeric());
+            let digit = lower
+                .get(at + word.len()..)
+                .and_then(|a| a.chars().next())
+                .is_some_and(|c| c.is_ascii_digit());
+            alone && digit
+        })
+    })
+}
+
+/// Paths, URLs, host names, addresses, and ids of the form `<tenant>/<opaque>`.
+fn is_path_or_id(token: &str) -> bool {
+    let lower = token.to_lowercase();
+    if lower.contains('/') {
+        let media = lower.split_once('/').is_some_and(|(first, second)| {
+            MEDIA.contains(&first)
+                && !second.is_empty()
+                && second.len() <= 64
+                && !second.contains('/')
+                && second.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-' | '*'))
+        });
+        let known = media || SLASHED.contains(&&*lower) || Operation::from_method_0_3(token).is_some();
+        let fraction = lower
+            .split_once('/')
+            .is_some_and(|(a, b)| is_digits(a) && is_digits(b) && a.len() <= 3 && b.len() <= 3);
+        return !known && !fraction && lower != "/";
+    }
+    if lower.starts_with("www.") || lower.starts_with("urn:") || lower.starts_with("mailto:") {
+        return true;
+    }
+    let host = lower.rsplit_once(':').filter(|(_, port)| (2..=5).contains(&port.len()) && is_digits(port));
+    if host.is_some_and(|(name, _)| !name.is_empty()) {
+        return true;
+    }
+    if lower.split(':').any(|part| part.split('.').count() == 4 && part.split('.').all(is_digits)) {
+        return true;
+    }
+    let labels: Vec<&str> = lower.split('.').collect();
+    let Some((last, first)) = labels.split_last() else { return false };
+    let dotted = !first.is_empty() && first.iter().all(|l| !l.is_empty());
+    dotted
+        && (FILES.contains(last) || DOMAINS.contains(last))
+        && first.iter().all(|l| l.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_')))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_run(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '~')
+}
+
+/// UUIDs, long hex, base64 and other generated tokens.
+fn is_opaque(run: &str) -> bool {
+    let count = |test: fn(&char) -> bool| run.chars().filter(test).count();
+    let (digits, lower, upper) =
+        (count(char::is_ascii_digit), count(char::is_ascii_lowercase), count(char::is_ascii_uppercase));
+    let longest_hex = run
+        .split(|c: char| !c.is_ascii_hexdigit())
+        .filter(|part| part.bytes().any(|b| b.is_ascii_digit()))
+        .map(str::len)
+        .max()
+        .unwrap_or_default();
+    let groups: Vec<&str> = run.split('-').collect();
+    let uuid = groups.len() >= 5
+        && groups.windows(5).any(|w| {
+            w.iter()
+                .zip([8, 4, 4, 4, 12])
+                .all(|(part, len)| part.len() == len && part.bytes().all(|b| b.is_ascii_hexdigit()))
+        });
+    let letters = lower + upper;
+    let mixed =
+        run.len() >= TOKEN_MAX && digits >= 2 && letters >= 2 && (digits >= 4 || lower > 0 && upper > 0);
+    let no_words = run.len() >= 40 && !run.contains(['-', '_']);
+    uuid || longest_hex >= HEX_MAX || mixed || no_words
+}
+
+/// `ValueError`, `NullPointerException`, `KeyError`: a type's name, not the word.
+fn is_exception(word: &str) -> bool {
+    ["Error", "Exception"].iter().any(|suffix| {
+        word.strip_suffix(suffix)
+            .is_some_and(|before| before.chars().next_back().is_some_and(char::is_alphanumeric))
+    })
+}
+
+/// Whether a field's path may leave: an identifier-like path, nothing an id could hide in.
+#[must_use]
+pub fn is_field_path(field: &str) -> bool {
+    let sign = |c: char| matches!(c, '.' | '_' | '[' | ']' | '-' | '$');
+    !field.is_empty()
+        && field.len() <= 256
+        && field.chars().all(|c| c.is_ascii_alphanumeric() || sign(c))
+        && !field.split(['.', '[', ']']).any(is_opaque)
+}
+
+/// D-2: whether this member may be in an ErrorInfo's metadata.
+#[must_use]
+pub fn admits_metadata(key: &str, value: &str, disclosure: &Disclosure, call: &Call) -> bool {
+    match key {
+        "taskId" => call.task.as_ref().and_then(|t| t.text.as_deref()) == Some(value),
+        "contextId" => call.context.as_deref() == Some(value),
+        _ => METADATA_KEYS.contains(&key) || disclosure.metadata_keys.iter().any(|k| k == key),
+    }
+}
+
+/// D-3: the headers of a host that a rewritten answer keeps, content headers aside.
+#[must_use]
+pub fn admits_header(name: &HeaderName, disclosure: &Disclosure) -> bool {
+    let text = name.as_str();
+    matches!(
+        *name,
+        header::WWW_AUTHENTICATE
+            | header::RETRY_AFTER
+            | header::ALLOW
+            | header::CACHE_CONTROL
+            | header::VARY
+            | header::DATE
+    ) || matches!(text, "a2a-version" | "a2a-extensions" | "traceparent" | "tracestate" | "traceresponse")
+        || text.starts_with("ratelimit-")
+        || text == "ratelimit"
+        || text.starts_with("access-control-")
+        || disclosure.headers.contains(name) && !is_framing(name)
+}
+
+/// Headers that belong to the host's framing or coding of a body that is gone (C-4).
+#[must_use]
+pub fn is_framing(name: &HeaderName) -> bool {
+    matches!(
+        *name,
+        header::CONTENT_LENGTH
+            | header::CONTENT_ENCODING
+            | header::CONTENT_TYPE
+            | header::TRANSFER_ENCODING
+            | header::TRAILER
+            | header::CONNECTION
+            | header::UPGRADE
+            | header::TE
+            | header::ETAG
+            | header::LAST_MODIFIED
+            | header::CONTENT_RANGE
+            | header::ACCEPT_RANGES
+    ) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+/// The host's headers that a rewritten answer keeps, and how many were dropped.
+#[must_use]
+pub fn filter_headers(host: &HeaderMap, keep: impl Fn(&HeaderName) -> bool) -> (HeaderMap, u32) {
+    let mut kept = HeaderMap::with_capacity(8);
+    let mut dropped = 0;
+    for (name, value) in host {
+        if keep(name) {
+            kept.append(name.clone(), value.clone());
+        } else if !is_framing(name) {
+            dropped += 1;
+        }
+    }
+    (kept, dropped)
+}
+
+/// A `Retry-After` in seconds (E-3).
+#[must_use]
+pub fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get(header::RETRY_AFTER).map(HeaderValue::as_bytes)?;
+    let text = std::str::from_utf8(value).ok()?.trim();
+    if !is_digits(text) {
+        return None;
+    }
+    text.parse().ok().filter(|seconds| *seconds <= crate::protocol::google_rpc::DURATION_MAX_S)
+}

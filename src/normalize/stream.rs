@@ -1,0 +1,529 @@
+//! Streams: one event after the other, a success untouched and at once, an error in its place and in
+//! its shape (section 7, S-1 to S-4; O-1's first event).
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::Binding;
+use super::call::Call;
+use super::decode::{Evidence, Shape, decode};
+use super::disclose;
+use super::encode::Shaped;
+use super::exchange::{Body, Exchange, Failure, Judged, Material, Output, Over, Phase, ResponseHead};
+use super::outcome::{DroppedKind, Outcome, Rule, Verdict};
+use super::watch::Watch;
+use crate::protocol::coding::Decoder;
+use crate::protocol::scan::{Kind, Scanner, Visitor};
+use crate::protocol::sse::{self, Framing, Splitter};
+use crate::protocol::tree;
+
+/// What an event's data tells so far.
+#[derive(Debug, Default)]
+struct Reading {
+    scanner: Scanner,
+    watch: EventWatch,
+    malformed: bool,
+    len: usize,
+}
+
+/// An answer's members, and those only a stream of the HTTP+JSON binding has.
+#[derive(Debug, Default)]
+struct EventWatch {
+    watch: Watch,
+    /// The member is one of a `StreamResponse`.
+    is_payload: bool,
+    /// A `StreamResponse` member has begun before an error did (A2A §11.7).
+    payload_begun: bool,
+}
+
+impl Visitor for EventWatch {
+    fn name(&mut self, depth: usize, name: Option<&[u8]>) {
+        self.is_payload = depth == 1
+            && matches!(
+                name.unwrap_or_default(),
+                b"task"
+                    | b"message"
+                    | b"statusUpdate"
+                    | b"artifactUpdate"
+                    | b"status_update"
+                    | b"artifact_update"
+            );
+        self.watch.name(depth, name);
+    }
+
+    fn begin(&mut self, depth: usize, kind: Kind) -> bool {
+        if depth == 1 && self.is_payload && kind == Kind::Object && !self.watch.has_error() {
+            self.payload_begun = true;
+        }
+        self.is_payload = false;
+        self.watch.begin(depth, kind)
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        self.watch.raw(bytes);
+    }
+
+    fn end(&mut self, depth: usize, kind: Kind) {
+        self.watch.end(depth, kind);
+    }
+}
+
+/// What is being done with the current event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// Not known yet whether it is an error: held.
+    Wondering,
+    /// A success: passes as it comes.
+    Passing,
+    /// Answered already: the rest of it is left out.
+    Skipping,
+}
+
+/// The state of one stream.
+pub(super) struct Stream {
+    framing: Framing,
+    binding: Binding,
+    status: u16,
+    headers: HeaderMap,
+    coding: Option<Decoder>,
+    splitter: Splitter,
+    reading: Reading,
+    doing: Doing,
+    /// The current event's bytes while it is held.
+    held: Vec<u8>,
+    /// The head waits for the first event to be classified (O-1); what came before that event waits too.
+    waiting: Option<Vec<Bytes>>,
+    waiting_len: usize,
+    /// An error event needs the request's id; what follows waits here.
+    due: Option<Due>,
+}
+
+struct Due {
+    over: Over,
+    backlog: Vec<Bytes>,
+    ended: bool,
+    failed: Option<Failure>,
+}
+
+impl Stream {
+    /// `None` if its content coding cannot be undone.
+    pub(super) fn new(framing: Framing, binding: Binding, status: u16, headers: &HeaderMap) -> Option<Self> {
+        let coding = Decoder::for_head(headers).ok()?;
+        Some(Self {
+            framing,
+            binding,
+            status,
+            headers: headers.clone(),
+            coding,
+            splitter: Splitter::new(framing),
+            reading: Reading::default(),
+            doing: Doing::Wondering,
+            held: Vec::new(),
+            waiting: Some(Vec::new()),
+            waiting_len: 0,
+            due: None,
+        })
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        let backlog = self.due.as_ref().map_or(0, |d| d.backlog.iter().map(Bytes::len).sum());
+        self.held.len() + self.waiting_len + backlog
+    }
+
+    /// A success has begun before anything of an error (S-2).
+    fn is_success(&self) -> bool {
+        let watch = &self.reading.watch;
+        match self.binding {
+            Binding::JsonRpc => watch.watch.flows(),
+            Binding::HttpJson => watch.payload_begun,
+        }
+    }
+
+    fn next_event(&mut self) {
+        self.reading = Reading::default();
+        self.doing = Doing::Wondering;
+        self.held.clear();
+    }
+}
+
+impl Exchange {
+    /// The next bytes of a stream.
+    pub(super) fn stream_piece(&mut self, bytes: Bytes) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if let Some(due) = &mut stream.due {
+            due.backlog.push(bytes);
+            return;
+        }
+        let Some(mut coding) = stream.coding.take() else { return self.events(bytes) };
+        let mut decoded = Vec::new();
+        let mut broken = false;
+        let limit = self.policy.intake_bytes;
+        let result = coding.feed(&bytes, &mut |piece| {
+            decoded.extend_from_slice(piece);
+            decoded.len() <= limit
+        });
+        broken |= result.is_err() || decoded.len() > limit;
+        if let Phase::Streaming(stream) = &mut self.phase {
+            stream.coding = Some(coding);
+        }
+        self.events(Bytes::from(decoded));
+        if broken && matches!(self.phase, Phase::Streaming(_)) {
+            self.fail_stream(Failure::Closed);
+        }
+    }
+
+    /// Decoded bytes of a stream.
+    fn events(&mut self, bytes: Bytes) {
+        let mut at = 0;
+        // What may go out as it is, in one piece, from here.
+        let mut from = 0;
+        while at < bytes.len() {
+            let Phase::Streaming(stream) = &mut self.phase else { return };
+            let rest = bytes.get(at..).unwrap_or_default();
+            let Reading { scanner, watch, malformed, len } = &mut stream.reading;
+            let wondering = stream.doing == Doing::Wondering;
+            let step = stream.splitter.next(rest, &mut |data| {
+                *len += data.len();
+                if wondering && !*malformed {
+                    *malformed = scanner.feed(data, watch).is_err();
+                }
+            });
+            let end = at + step.taken;
+            let has_data = step.ended.unwrap_or(stream.splitter.has_data());
+            if wondering && stream.is_success() && !self.policy.cap.success {
+                stream.doing = Doing::Passing;
+                let held = std::mem::take(&mut stream.held);
+                self.open_stream();
+                if !held.is_empty() {
+                    self.emit(bytes.slice(from..at));
+                    self.emit(Bytes::from(held));
+                    from = at;
+                }
+            }
+            let Phase::Streaming(stream) = &mut self.phase else { return };
+            match stream.doing {
+                Doing::Passing => {}
+                Doing::Skipping => from = end,
+                Doing::Wondering if step.ended == Some(false) && stream.held.is_empty() => {}
+                Doing::Wondering => {
+                    let segment = bytes.get(at..end).unwrap_or_default();
+                    stream.held.extend_from_slice(segment);
+                    let too_long = stream.held.len() > self.policy.intake_bytes;
+                    let before = bytes.slice(from..at);
+                    self.emit(before);
+                    from = end;
+                    if step.ended.is_some() || too_long {
+                        let over = if step.ended.is_some() { Over::End } else { Over::Intake };
+                        self.event(has_data, over);
+                        let Phase::Streaming(stream) = &mut self.phase else { return };
+                        if let Some(due) = &mut stream.due {
+                            due.backlog.push(bytes.slice(end..));
+                            return;
+                        }
+                    }
+                }
+            }
+            let Phase::Streaming(stream) = &mut self.phase else { return };
+            if step.ended.is_some() {
+                stream.next_event();
+            }
+            at = end;
+        }
+        self.emit(bytes.slice(from..));
+    }
+
+    /// One event is complete, or longer than may be held: judge it.
+    fn event(&mut self, has_data: bool, over: Over) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if !has_data {
+            let held = Bytes::from(std::mem::take(&mut stream.held));
+            return self.emit(held); // comments and fields that make no event
+        }
+        if over == Over::End && !stream.reading.malformed {
+            stream.reading.malformed = stream.reading.scanner.finish(&mut stream.reading.watch).is_err();
+        }
+        let watch = &stream.reading.watch.watch;
+        let evidence = match over {
+            Over::End => None,
+            Over::Intake | Over::Failed(_) => Some(watch.evidence()),
+        };
+        // S-2: data that is no JSON is no error; data that begins as one is, readable or not.
+        let may_be_error = watch.has_error() || !stream.reading.malformed || over != Over::End;
+        let fits = !self.policy.cap.success || stream.reading.len <= self.policy.response_cap_bytes;
+        // An error needs the request's id, or the task it names.
+        if may_be_error && !self.is_observing() && !self.reader.has_ended() {
+            let Phase::Streaming(stream) = &mut self.phase else { return };
+            stream.due = Some(Due { over, backlog: Vec::new(), ended: false, failed: None });
+            return;
+        }
+        if !may_be_error && fits {
+            return self.pass_event();
+        }
+        self.judge_event(evidence, over);
+    }
+
+    fn judge_event(&mut self, evidence: Option<Evidence>, over: Over) {
+        let call = self.reader.call();
+        if !self.is_interface() && !call.is_a2a {
+            return self.pass_event();
+        }
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        let data = sse::data_of(stream.framing, &stream.held);
+        let document = if over == Over::End { tree::parse(&data).ok() } else { None };
+        let evidence = evidence.unwrap_or_else(|| decode(document.as_ref().map(|d| &d.root), false));
+        let has_error = stream.reading.watch.watch.has_error();
+        let over_cap = self.policy.cap.success && data.len() > self.policy.response_cap_bytes;
+        if over == Over::End
+            && !has_error
+            && !over_cap
+            && matches!(evidence.shape, Shape::Other | Shape::Result)
+        {
+            return self.pass_event();
+        }
+        let headers = stream.headers.clone();
+        let (status, framing) = (stream.status, stream.framing);
+        let material = Material {
+            status,
+            headers: &headers,
+            len: data.len(),
+            unreadable: over == Over::End && document.is_none(),
+            document: document.as_ref(),
+            // On this binding an error event needs its name (S-3), so one that has none does not pass.
+            is_exact: self.binding == Binding::JsonRpc || event_name(&stream.held) == Some(b"error"),
+            over,
+        };
+        let before = std::mem::take(&mut self.outcome);
+        let mut outcome = Outcome::default();
+        let judged = self.weigh(&call, evidence, &material, &mut outcome);
+        self.outcome = merge(before, &outcome);
+        let shaped = match judged {
+            Judged::Pass | Judged::AsIs => return self.pass_event(),
+            Judged::CutOff(failure) => return self.fail_stream(failure),
+            Judged::Answer(shaped) => shaped,
+        };
+        self.outcome.rules.insert(Rule::S2);
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        let first = stream.waiting.is_some();
+        // Before the first event an error can still be a whole answer of its own (O-1, S-3).
+        if first && (outcome.not_found || self.binding == Binding::HttpJson || shaped.status != 200) {
+            return self.answer_in_place_of_stream(&call, &shaped, &outcome);
+        }
+        let payload = shaped.body.to_bytes();
+        let name = (self.binding == Binding::HttpJson).then_some("error");
+        let event = sse::with_data(framing, &stream.held, &payload, name);
+        stream.held.clear();
+        if over == Over::Intake {
+            stream.doing = Doing::Skipping;
+        }
+        self.open_rewritten_stream();
+        self.emit(Bytes::from(event));
+    }
+
+    fn answer_in_place_of_stream(&mut self, call: &Call, shaped: &Shaped, outcome: &Outcome) {
+        self.outcome.rules.insert(Rule::S3);
+        self.outcome.not_found = outcome.not_found;
+        let Phase::Streaming(stream) = std::mem::replace(&mut self.phase, Phase::Finished) else { return };
+        let body = shaped.body.to_bytes();
+        let is_event = shaped.status == 200 && self.is_stream_call(call);
+        let body = if is_event { Body::Event(body) } else { Body::Json(body) };
+        if self.is_observing() {
+            self.phase = Phase::Streaming(stream); // it goes on; only what would be done is noted
+            return self.pass_event();
+        }
+        let outcome = std::mem::take(&mut self.outcome);
+        self.write(&stream.headers, shaped.status, Some(body), outcome);
+        self.out.push_back(Output::CloseUpstream);
+    }
+
+    /// The current event goes out as it came.
+    fn pass_event(&mut self) {
+        self.open_stream();
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        let held = Bytes::from(std::mem::take(&mut stream.held));
+        stream.doing = Doing::Passing;
+        self.emit(held);
+    }
+
+    /// The host's head goes out, and what waited behind it.
+    fn open_stream(&mut self) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        let Some(waiting) = stream.waiting.take() else { return };
+        stream.waiting_len = 0;
+        // Events may yet become longer or shorter, and coded bytes leave decoded.
+        let framed = stream.headers.contains_key(CONTENT_LENGTH) || stream.coding.is_some();
+        let head = if framed {
+            let mut headers = stream.headers.clone();
+            for name in [CONTENT_LENGTH, CONTENT_ENCODING] {
+                headers.remove(name);
+            }
+            Output::Head(ResponseHead { status: status_code(stream.status), headers: without_hop(&headers) })
+        } else {
+            Output::HostHead
+        };
+        if !self.is_observing() {
+            self.out.push_back(head);
+            self.out.extend(waiting.into_iter().filter(|b| !b.is_empty()).map(Output::Body));
+        }
+    }
+
+    /// D-3: a stream that begins with an error keeps only the headers any rewritten answer keeps.
+    fn open_rewritten_stream(&mut self) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        let Some(waiting) = stream.waiting.take() else { return };
+        stream.waiting_len = 0;
+        let disclosure = &self.policy.disclosure;
+        let keep = |name: &HeaderName| disclose::admits_header(name, disclosure);
+        let (mut headers, dropped) = disclose::filter_headers(&stream.headers, keep);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(stream.framing.media_type()));
+        if dropped > 0 {
+            self.outcome.rules.insert(Rule::D3);
+            self.outcome.drop_fields(DroppedKind::Header, dropped);
+        }
+        let status = status_code(stream.status);
+        if !self.is_observing() {
+            self.out.push_back(Output::Head(ResponseHead { status, headers }));
+            self.out.extend(waiting.into_iter().filter(|b| !b.is_empty()).map(Output::Body));
+        }
+    }
+
+    /// Sends bytes of the stream, or keeps them until the head may go.
+    fn emit(&mut self, bytes: Bytes) {
+        if bytes.is_empty() || self.is_observing() {
+            return;
+        }
+        let mut room_left = true;
+        if let Phase::Streaming(stream) = &mut self.phase
+            && let Some(waiting) = &mut stream.waiting
+        {
+            stream.waiting_len += bytes.len();
+            waiting.push(bytes);
+            room_left = stream.waiting_len <= self.policy.intake_bytes;
+        } else {
+            self.out.push_back(Output::Body(bytes));
+        }
+        if !room_left {
+            self.open_stream(); // nothing but comments, for longer than anybody can wait
+        }
+    }
+
+    /// The request is complete: judge the event that waited for its id, and go on.
+    pub(super) fn resume_stream(&mut self, mut stream: Box<Stream>) {
+        let due = stream.due.take();
+        self.phase = Phase::Streaming(stream);
+        let Some(due) = due else { return };
+        let evidence = match (&self.phase, due.over) {
+            (Phase::Streaming(stream), Over::Intake) => Some(stream.reading.watch.watch.evidence()),
+            _ => None,
+        };
+        self.judge_event(evidence, due.over);
+        if let Phase::Streaming(stream) = &mut self.phase
+            && due.over == Over::End
+        {
+            stream.next_event();
+        }
+        for bytes in due.backlog {
+            if matches!(self.phase, Phase::Streaming(_)) {
+                self.events(bytes);
+            }
+        }
+        match due.failed {
+            _ if !matches!(self.phase, Phase::Streaming(_)) => {}
+            Some(failure) => self.fail_stream(failure),
+            None if due.ended => self.end_stream(),
+            None => {}
+        }
+    }
+
+    /// The stream is complete. An event without its blank line is none (S-2); a last line of JSON is.
+    pub(super) fn end_stream(&mut self) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if let Some(due) = &mut stream.due {
+            due.ended = true;
+            return;
+        }
+        let has_data = stream.splitter.has_data();
+        if stream.doing == Doing::Wondering && !stream.held.is_empty() {
+            if stream.framing == Framing::Lines {
+                self.event(has_data, Over::End);
+                if self.wants_request() {
+                    return self.end_stream();
+                }
+            } else if !has_data {
+                let held = Bytes::from(std::mem::take(&mut stream.held));
+                self.emit(held);
+            }
+        }
+        if matches!(self.phase, Phase::Streaming(_)) {
+            self.open_stream();
+            self.phase = Phase::Finished;
+            self.out.push_back(Output::End);
+        }
+    }
+
+    /// The stream broke off: a complete fault while its head is held, else no clean end (C-5).
+    pub(super) fn fail_stream(&mut self, failure: Failure) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if let Some(due) = &mut stream.due {
+            due.failed = Some(failure);
+            return;
+        }
+        let held = stream.waiting.is_some();
+        self.outcome.rules.insert(Rule::C5);
+        if held {
+            self.write_own(failure.own_answer());
+        } else {
+            self.phase = Phase::Finished;
+            self.out.push_back(Output::Abort);
+        }
+    }
+}
+
+/// What one more event adds to the outcome of its stream.
+fn merge(mut so_far: Outcome, event: &Outcome) -> Outcome {
+    for rule in event.rules.iter() {
+        so_far.rules.insert(rule);
+    }
+    for (kind, count) in DroppedKind::ALL.iter().zip(event.dropped) {
+        so_far.drop_fields(*kind, count);
+    }
+    for name in &event.dropped_names {
+        so_far.drop_name(name);
+    }
+    so_far.verdict = match (so_far.verdict, event.verdict) {
+        (before, Verdict::Passed) => before,
+        (Verdict::Overflow, _) | (_, Verdict::Overflow) => Verdict::Overflow,
+        (Verdict::Rewritten, _) | (_, Verdict::Rewritten) => Verdict::Rewritten,
+        (_, event) => event,
+    };
+    so_far.reason = event.reason.or(so_far.reason);
+    so_far.collapsed = event.collapsed.or(so_far.collapsed);
+    so_far
+}
+
+/// What the event's `event` field says.
+fn event_name(event: &[u8]) -> Option<&[u8]> {
+    event.split(|b| matches!(b, b'\n' | b'\r')).find_map(|line| {
+        let value = line.strip_prefix(b"event:")?;
+        Some(value.strip_prefix(b" ").unwrap_or(value))
+    })
+}
+
+fn status_code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::OK)
+}
+
+/// Headers of one connection do not belong on another.
+fn without_hop(headers: &HeaderMap) -> HeaderMap {
+    headers
+        .iter()
+        .filter(|(name, _)| {
+            !matches!(name.as_str(), "connection" | "keep-alive" | "transfer-encoding" | "proxy-connection")
+        })
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}

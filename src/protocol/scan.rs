@@ -1,0 +1,562 @@
+//! An incremental JSON reader: bytes in, in any split, member names and raw tokens out, never a tree.
+//!
+//! It accepts RFC 8259 and, noted as a [`Quirk`], what lenient peers also accept (`NaN`, bad UTF-8
+//! inside strings, lone surrogates), because a peer that reads such a document must not see another
+//! call or another answer than the proxy does. Memory is bounded: the nesting is one bit a level, a
+//! name is kept to [`NAME_MAX`] bytes, and raw tokens are handed on, not kept.
+
+use memchr::memchr2;
+
+/// Longest member name, in decoded bytes, that is handed to a visitor.
+pub const NAME_MAX: usize = 64;
+/// Containers that may be open at once; a deeper document is malformed.
+pub const DEPTH_MAX: usize = 1 << 20;
+/// Nesting that common parsers accept; deeper is a [`Quirk::Deep`].
+pub const DEPTH_COMMON: usize = 128;
+
+/// What kind of value begins or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Object,
+    Array,
+    String,
+    Number,
+    True,
+    False,
+    Null,
+}
+
+/// The document is not JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// What a document is besides well-formed: parsers disagree about these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quirk {
+    /// `NaN`, `Infinity` or `-Infinity` as a number.
+    NotANumber = 1,
+    /// An escape for one half of a surrogate pair.
+    LoneSurrogate = 2,
+    /// More than [`DEPTH_COMMON`] containers open at once.
+    Deep = 4,
+}
+
+/// What wants to know about a document. `depth` is 0 for the document's own value and 1 for a member
+/// or element of it.
+pub trait Visitor {
+    /// Hand the raw bytes of member names to [`Visitor::raw`] as well.
+    const RAW_NAMES: bool = false;
+    /// A member's name, decoded; `None` if longer than [`NAME_MAX`].
+    fn name(&mut self, depth: usize, name: Option<&[u8]>);
+    /// A value begins. True if the raw bytes of this scalar are wanted (never asked for containers).
+    fn begin(&mut self, depth: usize, kind: Kind) -> bool;
+    /// The next raw bytes of the wanted scalar, quotes and escapes included.
+    fn raw(&mut self, bytes: &[u8]);
+    /// The value is complete.
+    fn end(&mut self, depth: usize, kind: Kind);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A value must follow.
+    Value,
+    /// After `[`: a value or `]`.
+    FirstElement,
+    /// After `{`: a name or `}`.
+    FirstName,
+    /// After `,` in an object.
+    Name,
+    Colon,
+    /// After a value inside a container.
+    Comma,
+    Text(Escape),
+    Number(Digits),
+    Word(&'static [u8], Kind),
+    /// The document is complete; white space may follow.
+    Done,
+    Broken,
+}
+
+/// Where in a string the reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Escape {
+    No,
+    Backslash,
+    /// Digits still to come, value so far.
+    Hex(u8, u16),
+}
+
+/// Where in a number the reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Digits {
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    ExponentSign,
+    ExponentDigits,
+}
+
+impl Digits {
+    /// The next place after `byte`, or `None` if the number cannot go on with it.
+    fn next(self, byte: u8) -> Option<Self> {
+        use Digits::{Exponent, ExponentDigits, ExponentSign, Fraction, Integer, Minus, Point, Zero};
+        Some(match (self, byte) {
+            (Minus, b'0') => Zero,
+            (Minus, b'1'..=b'9') | (Integer, b'0'..=b'9') => Integer,
+            (Zero | Integer, b'.') => Point,
+            (Point | Fraction, b'0'..=b'9') => Fraction,
+            (Zero | Integer | Fraction, b'e' | b'E') => Exponent,
+            (Exponent, b'+' | b'-') => ExponentSign,
+            (Exponent | ExponentSign | ExponentDigits, b'0'..=b'9') => ExponentDigits,
+            _ => return None,
+        })
+    }
+
+    fn is_complete(self) -> bool {
+        matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::ExponentDigits)
+    }
+}
+
+/// Which containers are open, one bit each: set for an object.
+#[derive(Debug, Default, Clone)]
+struct Nest {
+    depth: usize,
+    top: u64,
+    below: Vec<u64>,
+}
+
+impl Nest {
+    fn push(&mut self, object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.below.push(self.top);
+            self.top = 0;
+        }
+        self.top = self.top << 1 | u64::from(object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.top >>= 1;
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.top = self.below.pop().unwrap_or_default();
+        }
+    }
+
+    fn in_object(&self) -> bool {
+        self.top & 1 == 1
+    }
+}
+
+/// A member name being decoded.
+#[derive(Debug, Clone)]
+struct NameBuffer {
+    bytes: [u8; NAME_MAX],
+    len: usize,
+    too_long: bool,
+}
+
+impl NameBuffer {
+    fn clear(&mut self) {
+        self.len = 0;
+        self.too_long = false;
+    }
+
+    fn push(&mut self, more: &[u8]) {
+        match self.bytes.get_mut(self.len..self.len + more.len()) {
+            Some(room) => {
+                room.copy_from_slice(more);
+                self.len += more.len();
+            }
+            None => self.too_long = true,
+        }
+    }
+
+    fn push_char(&mut self, c: char) {
+        self.push(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+
+    fn get(&self) -> Option<&[u8]> {
+        if self.too_long { None } else { self.bytes.get(..self.len) }
+    }
+}
+
+/// The reader. One document; feed it in any split.
+#[derive(Debug, Clone)]
+pub struct Scanner {
+    state: State,
+    nest: Nest,
+    name: NameBuffer,
+    /// The string being read is a member's name.
+    in_name: bool,
+    /// The scalar being read is wanted raw.
+    wanted: bool,
+    /// First half of a surrogate pair, waiting for the second.
+    high: Option<u16>,
+    quirks: u8,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scanner {
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: State::Value,
+            nest: Nest::default(),
+            name: NameBuffer { bytes: [0; NAME_MAX], len: 0, too_long: false },
+            in_name: false,
+            wanted: false,
+            high: None,
+            quirks: 0,
+        }
+    }
+
+    /// The document is complete and only white space followed so far.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.state == State::Done
+    }
+
+    #[must_use]
+    pub fn has(&self, quirk: Quirk) -> bool {
+        self.quirks & quirk as u8 != 0
+    }
+
+    /// Any quirk at all.
+    #[must_use]
+    pub fn is_odd(&self) -> bool {
+        self.quirks != 0
+    }
+
+    /// Reads the next bytes.
+    ///
+    /// # Errors
+    /// The document is not JSON; every later call says so too.
+    pub fn feed<V: Visitor>(&mut self, bytes: &[u8], visitor: &mut V) -> Result<(), Malformed> {
+        let mut rest = bytes;
+        while let Some((&byte, after)) = rest.split_first() {
+            match self.state {
+                State::Text(escape) => rest = self.text(escape, rest, visitor)?,
+                State::Number(digits) => {
+                    if let Some(next) = digits.next(byte) {
+                        self.state = State::Number(next);
+                        if self.wanted {
+                            visitor.raw(&[byte]);
+                        }
+                        rest = after;
+                    } else if digits == Digits::Minus && byte == b'I' {
+                        self.word(b"nfinity", Kind::Number, byte, visitor);
+                        self.quirks |= Quirk::NotANumber as u8;
+                        rest = after;
+                    } else if digits.is_complete() {
+                        self.close(Kind::Number, visitor); // the byte belongs to what follows
+                    } else {
+                        return self.broken();
+                    }
+                }
+                State::Word(left, kind) => {
+                    let Some((&want, left)) = left.split_first() else { return self.broken() };
+                    if byte != want {
+                        return self.broken();
+                    }
+                    if self.wanted {
+                        visitor.raw(&[byte]);
+                    }
+                    rest = after;
+                    if left.is_empty() {
+                        self.close(kind, visitor);
+                    } else {
+                        self.state = State::Word(left, kind);
+                    }
+                }
+                _ if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') => rest = after,
+                State::Value => {
+                    self.open(byte, visitor)?;
+                    rest = after;
+                }
+                State::FirstElement => {
+                    if byte == b']' {
+                        self.close_container(Kind::Array, visitor);
+                    } else {
+                        self.open(byte, visitor)?;
+                    }
+                    rest = after;
+                }
+                State::FirstName | State::Name => {
+                    match byte {
+                        b'"' => self.open_name(visitor),
+                        b'}' if self.state == State::FirstName => {
+                            self.close_container(Kind::Object, visitor);
+                        }
+                        _ => return self.broken(),
+                    }
+                    rest = after;
+                }
+                State::Colon => {
+                    if byte != b':' {
+                        return self.broken();
+                    }
+                    self.state = State::Value;
+                    rest = after;
+                }
+                State::Comma => {
+                    match (byte, self.nest.in_object()) {
+                        (b',', true) => self.state = State::Name,
+                        (b',', false) => self.state = State::Value,
+                        (b'}', true) => self.close_container(Kind::Object, visitor),
+                        (b']', false) => self.close_container(Kind::Array, visitor),
+                        _ => return self.broken(),
+                    }
+                    rest = after;
+                }
+                State::Done | State::Broken => return self.broken(),
+            }
+        }
+        Ok(())
+    }
+
+    /// The document ends here.
+    ///
+    /// # Errors
+    /// It is not a complete document.
+    pub fn finish<V: Visitor>(&mut self, visitor: &mut V) -> Result<(), Malformed> {
+        match self.state {
+            State::Done => Ok(()),
+            State::Number(digits) if self.nest.depth == 0 && digits.is_complete() => {
+                self.close(Kind::Number, visitor);
+                Ok(())
+            }
+            _ => self.broken(),
+        }
+    }
+
+    fn broken(&mut self) -> Result<(), Malformed> {
+        self.state = State::Broken;
+        Err(Malformed)
+    }
+
+    fn open<V: Visitor>(&mut self, byte: u8, visitor: &mut V) -> Result<(), Malformed> {
+        let depth = self.nest.depth;
+        match byte {
+            b'{' | b'[' => {
+                if depth >= DEPTH_MAX {
+                    return self.broken();
+                }
+                let object = byte == b'{';
+                visitor.begin(depth, if object { Kind::Object } else { Kind::Array });
+                self.nest.push(object);
+                if self.nest.depth > DEPTH_COMMON {
+                    self.quirks |= Quirk::Deep as u8;
+                }
+                self.state = if object { State::FirstName } else { State::FirstElement };
+            }
+            b'"' => {
+                self.in_name = false;
+                self.high = None;
+                self.wanted = visitor.begin(depth, Kind::String);
+                if self.wanted {
+                    visitor.raw(b"\"");
+                }
+                self.state = State::Text(Escape::No);
+            }
+            b'-' | b'0'..=b'9' => {
+                self.wanted = visitor.begin(depth, Kind::Number);
+                if self.wanted {
+                    visitor.raw(&[byte]);
+                }
+                self.state = State::Number(match byte {
+                    b'-' => Digits::Minus,
+                    b'0' => Digits::Zero,
+                    _ => Digits::Integer,
+                });
+            }
+            b't' => self.begin_word(b"rue", Kind::True, byte, visitor),
+            b'f' => self.begin_word(b"alse", Kind::False, byte, visitor),
+            b'n' => self.begin_word(b"ull", Kind::Null, byte, visitor),
+            b'N' => {
+                self.quirks |= Quirk::NotANumber as u8;
+                self.begin_word(b"aN", Kind::Number, byte, visitor);
+            }
+            b'I' => {
+                self.quirks |= Quirk::NotANumber as u8;
+                self.begin_word(b"nfinity", Kind::Number, byte, visitor);
+            }
+            _ => return self.broken(),
+        }
+        Ok(())
+    }
+
+    fn begin_word<V: Visitor>(&mut self, left: &'static [u8], kind: Kind, byte: u8, visitor: &mut V) {
+        self.wanted = visitor.begin(self.nest.depth, kind);
+        self.word(left, kind, byte, visitor);
+    }
+
+    fn word<V: Visitor>(&mut self, left: &'static [u8], kind: Kind, byte: u8, visitor: &mut V) {
+        if self.wanted {
+            visitor.raw(&[byte]);
+        }
+        self.state = State::Word(left, kind);
+    }
+
+    fn open_name<V: Visitor>(&mut self, visitor: &mut V) {
+        self.in_name = true;
+        self.high = None;
+        self.name.clear();
+        self.wanted = V::RAW_NAMES;
+        if self.wanted {
+            visitor.raw(b"\"");
+        }
+        self.state = State::Text(Escape::No);
+    }
+
+    fn close<V: Visitor>(&mut self, kind: Kind, visitor: &mut V) {
+        let depth = self.nest.depth;
+        self.state = if depth == 0 { State::Done } else { State::Comma };
+        visitor.end(depth, kind);
+    }
+
+    fn close_container<V: Visitor>(&mut self, kind: Kind, visitor: &mut V) {
+        self.nest.pop();
+        self.close(kind, visitor);
+    }
+
+    /// Reads on inside a string and returns what is left.
+    fn text<'a, V: Visitor>(
+        &mut self,
+        escape: Escape,
+        bytes: &'a [u8],
+        visitor: &mut V,
+    ) -> Result<&'a [u8], Malformed> {
+        match escape {
+            Escape::No => {
+                let stop = memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len());
+                let (plain, rest) = bytes.split_at(stop);
+                if !plain.is_empty() {
+                    if plain.iter().any(|b| *b < 0x20) {
+                        self.state = State::Broken;
+                        return Err(Malformed);
+                    }
+                    self.lone();
+                    if self.in_name {
+                        self.name.push(plain);
+                    }
+                }
+                let Some((&byte, after)) = rest.split_first() else {
+                    if self.wanted {
+                        visitor.raw(plain);
+                    }
+                    return Ok(rest);
+                };
+                if self.wanted {
+                    visitor.raw(bytes.get(..=stop).unwrap_or(plain));
+                }
+                if byte == b'\\' {
+                    self.state = State::Text(Escape::Backslash);
+                } else {
+                    self.lone();
+                    if self.in_name {
+                        self.state = State::Colon;
+                        visitor.name(self.nest.depth, self.name.get());
+                    } else {
+                        self.close(Kind::String, visitor);
+                    }
+                }
+                Ok(after)
+            }
+            Escape::Backslash => {
+                let Some((&byte, after)) = bytes.split_first() else { return Ok(bytes) };
+                let plain = match byte {
+                    b'"' | b'\\' | b'/' => byte,
+                    b'b' => 0x08,
+                    b'f' => 0x0c,
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'u' => 0,
+                    _ => {
+                        self.state = State::Broken;
+                        return Err(Malformed);
+                    }
+                };
+                if self.wanted {
+                    visitor.raw(&[byte]);
+                }
+                if byte == b'u' {
+                    self.state = State::Text(Escape::Hex(4, 0));
+                } else {
+                    self.lone();
+                    if self.in_name {
+                        self.name.push(&[plain]);
+                    }
+                    self.state = State::Text(Escape::No);
+                }
+                Ok(after)
+            }
+            Escape::Hex(left, value) => {
+                let Some((&byte, after)) = bytes.split_first() else { return Ok(bytes) };
+                let Some(digit) = char::from(byte).to_digit(16).and_then(|d| u16::try_from(d).ok()) else {
+                    self.state = State::Broken;
+                    return Err(Malformed);
+                };
+                if self.wanted {
+                    visitor.raw(&[byte]);
+                }
+                let value = value << 4 | digit;
+                if left > 1 {
+                    self.state = State::Text(Escape::Hex(left - 1, value));
+                } else {
+                    self.unit(value);
+                    self.state = State::Text(Escape::No);
+                }
+                Ok(after)
+            }
+        }
+    }
+
+    /// A UTF-16 unit written as an escape.
+    fn unit(&mut self, unit: u16) {
+        match (self.high.take(), unit) {
+            (Some(high), 0xdc00..=0xdfff) => {
+                let code = 0x1_0000 + ((u32::from(high) - 0xd800) << 10) + (u32::from(unit) - 0xdc00);
+                if self.in_name {
+                    self.name.push_char(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                }
+            }
+            (waiting, unit) => {
+                if waiting.is_some() {
+                    self.high = waiting;
+                    self.lone();
+                }
+                match unit {
+                    0xd800..=0xdbff => self.high = Some(unit),
+                    0xdc00..=0xdfff => {
+                        self.high = Some(unit);
+                        self.lone();
+                    }
+                    _ if self.in_name => self
+                        .name
+                        .push_char(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Something else than the second half follows a first half, if one was waiting.
+    fn lone(&mut self) {
+        if self.high.take().is_some() {
+            self.quirks |= Quirk::LoneSurrogate as u8;
+            if self.in_name {
+                self.name.push_char(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is looked at and changed in a request's head: `Via` and its loops, and on interfaces what
+//! encodings the host may use. Everything else is the client's, byte for byte (Q-1, Q-4).
+
+use http::{HeaderMap, HeaderValue, Uri, header};
+use pingora_error::Result;
+use pingora_http::RequestHeader;
+
+/// What the client addressed: `:authority`, an absolute request target, else `Host`.
+pub fn authority(request: &RequestHeader) -> &str {
+    match request.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => request.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+    }
+}
+
+/// The path and the query, as they were sent.
+pub fn target(uri: &Uri) -> (&str, Option<&str>) {
+    (uri.path(), uri.query())
+}
+
+/// What `Content-Length` announces; a list of equal values is one (the framing is checked already).
+pub fn announced(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
+    value.split(',').next()?.trim().parse().ok()
+}
+
+/// Whether `Via` says that this very process has seen the request before (P-1).
+pub fn has_been_here(headers: &HeaderMap, pseudonym: &str) -> bool {
+    let seen = headers.get_all(header::VIA).iter().filter_map(|via| via.to_str().ok());
+    seen.flat_map(|via| via.split(',')).any(|hop| hop.split_ascii_whitespace().nth(1) == Some(pseudonym))
+}
+
+/// Leaves this process's name in the request. On a line of its own, so that what the client sent
+/// stays as it was; the answer gets no `Via`, it is the host's.
+///
+/// # Errors
+/// None that can happen: the name is a valid header value.
+pub fn leave_trace(request: &mut RequestHeader, pseudonym: &str) -> Result<()> {
+    let protocol = if request.version == http::Version::HTTP_2 { "2.0" } else { "1.1" };
+    request.append_header(header::VIA, format!("{protocol} {pseudonym}"))?;
+    Ok(())
+}
+
+/// Lets the host answer in no encoding but the plain one (Q-4): what is held must be read.
+///
+/// # Errors
+/// None that can happen: the value is a valid header value.
+pub fn ask_for_plain_bytes(request: &mut RequestHeader) -> Result<()> {
+    request.insert_header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(headers: &[(&'static str, &'static str)]) -> RequestHeader {
+        let mut request = RequestHeader::build("POST", b"/a?b", None).unwrap();
+        for (name, value) in headers {
+            request.append_header(*name, *value).unwrap();
+        }
+        request
+    }
+
+    #[test]
+    fn a_loop_is_known_by_this_process_only() {
+        let mut request = request(&[("via", "1.1 other, HTTP/1.1 a2a-errata-1 (x)")]);
+        assert!(has_been_here(&request.headers, "a2a-errata-1"));
+        assert!(!has_been_here(&request.headers, "a2a-errata-2"));
+        leave_trace(&mut request, "a2a-errata-2").unwrap();
+        assert!(has_been_here(&request.headers, "a2a-errata-2"));
+        let lines: Vec<_> = request.headers.get_all("via").iter().collect();
+        assert_eq!(lines, ["1.1 other, HTTP/1.1 a2a-errata-1 (x)", "1.1 a2a-errata-2"]);
+    }
+
+    #[test]
+    fn lengths_are_read_as_pingora_reads_them() {
+        assert_eq!(announced(&request(&[("content-length", "7, 7")]).headers), Some(7));
+        assert_eq!(announced(&request(&[]).headers), None);
+    }
+
+    #[test]
+    fn every_accept_encoding_becomes_one_identity() {
+        let mut request = request(&[("accept-encoding", "br"), ("accept-encoding", "gzip")]);
+        ask_for_plain_bytes(&mut request).unwrap();
+        let lines: Vec<_> = request.headers.get_all("accept-encoding").iter().collect();
+        assert_eq!(lines, ["identity"]);
+    }
+}

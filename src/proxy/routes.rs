@@ -1,0 +1,373 @@
+//! Which host and which interface a request is for: by authority, then by path (I-1, I-2).
+//!
+//! A look-up costs a handful of hash probes, whatever the number of hosts and interfaces. It only
+//! proposes: whether rules bind the request is decided by [`crate::normalize::Exchange::new`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::settings::{self, Limits, Settings, Timeouts};
+use super::upstream::Upstreams;
+use crate::normalize::{Binding, Interface, Policy, Target};
+use crate::observe::{Lane, Metrics};
+
+/// The longest A2A route below a base: `/{tenant}/tasks/{id}/pushNotificationConfigs/{configId}`.
+const ROUTE_SEGMENTS: usize = 5;
+
+/// Every host behind the proxy.
+pub struct Hosts {
+    all: Vec<Arc<Host>>,
+    /// By lower-case `Host` value, as configured (with or without a port).
+    by_authority: HashMap<Box<str>, usize>,
+    /// The host for every value that selects no other.
+    fallback: Option<usize>,
+    metrics: Arc<Metrics>,
+    /// How `Via` names this process (P-1): new in every process, so that a chain of proxies of this
+    /// kind is no loop.
+    pseudonym: String,
+}
+
+/// One host, as the shell needs it.
+pub struct Host {
+    pub name: String,
+    pub policy: Arc<Policy>,
+    pub limits: Limits,
+    pub timeouts: Timeouts,
+    pub upstreams: Upstreams,
+    /// Where everything is counted that is no interface's.
+    pub other: Arc<Lane>,
+    interfaces: ArcSwap<Interfaces>,
+}
+
+/// An interface that a request may be for.
+#[derive(Clone)]
+pub struct Candidate {
+    pub target: Target,
+    pub lane: Arc<Lane>,
+}
+
+#[derive(Default)]
+struct Interfaces {
+    /// Exact paths without a trailing slash.
+    json_rpc: HashMap<Box<str>, Candidate>,
+    /// Base paths without a trailing slash.
+    http_json: HashMap<Box<str>, Candidate>,
+    /// Until an interface is known, every POST may be a call (I-1).
+    unknown: Option<Candidate>,
+}
+
+impl Hosts {
+    pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Self {
+        let all: Vec<_> = settings.hosts.iter().map(|host| Arc::new(Host::new(host, metrics))).collect();
+        let mut by_authority = HashMap::new();
+        let mut fallback = None;
+        for (index, host) in settings.hosts.iter().enumerate() {
+            if host.authorities.is_empty() {
+                fallback = fallback.or(Some(index));
+            }
+            for authority in &host.authorities {
+                by_authority.entry(authority.to_ascii_lowercase().into_boxed_str()).or_insert(index);
+            }
+        }
+        Self { all, by_authority, fallback, metrics: metrics.clone(), pseudonym: pseudonym() }
+    }
+
+    /// The host that `authority` (a `Host` header or `:authority`) selects: the value itself, else
+    /// the value without its port, else the host that takes all others.
+    pub fn select(&self, authority: &str) -> Option<&Arc<Host>> {
+        self.index_of(authority).or(self.fallback).and_then(|index| self.all.get(index))
+    }
+
+    fn index_of(&self, authority: &str) -> Option<usize> {
+        if self.by_authority.is_empty() {
+            return None;
+        }
+        let authority: Cow<'_, str> = if authority.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            authority.to_ascii_lowercase().into()
+        } else {
+            authority.into()
+        };
+        let found = self.by_authority.get(authority.as_ref());
+        found.or_else(|| self.by_authority.get(without_port(&authority))).copied()
+    }
+
+    /// Every host, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Host>> {
+        self.all.iter()
+    }
+
+    /// Replaces what is known of a host's interfaces (I-1); requests under way keep what they have.
+    /// An unknown name changes nothing and is answered with `false`.
+    pub fn set_interfaces(&self, host: &str, interfaces: &[Arc<Interface>]) -> bool {
+        let Some(host) = self.all.iter().find(|known| known.name == host) else { return false };
+        host.interfaces.store(Arc::new(Interfaces::new(&host.name, interfaces, &self.metrics)));
+        true
+    }
+
+    pub fn pseudonym(&self) -> &str {
+        &self.pseudonym
+    }
+}
+
+impl Host {
+    fn new(host: &settings::Host, metrics: &Arc<Metrics>) -> Self {
+        Self {
+            name: host.name.clone(),
+            policy: host.policy.clone(),
+            limits: host.limits,
+            timeouts: host.timeouts,
+            upstreams: Upstreams::new(&host.upstreams, host.timeouts),
+            other: metrics.lane(&host.name, "other", None),
+            interfaces: ArcSwap::from_pointee(Interfaces::new(&host.name, &host.interfaces, metrics)),
+        }
+    }
+
+    /// The first interface that `path` may belong to and `accept` takes: a JSON-RPC interface on
+    /// this very path (one trailing slash tolerated), else the HTTP+JSON bases above it, the longest
+    /// first (I-2).
+    pub fn find<T>(
+        &self,
+        path: &str,
+        mut accept: impl FnMut(&Candidate) -> Option<T>,
+    ) -> Option<(T, Arc<Lane>)> {
+        let interfaces = self.interfaces.load();
+        let mut ask = |candidate: &Candidate| accept(candidate).map(|found| (found, candidate.lane.clone()));
+        if let Some(candidate) = &interfaces.unknown {
+            return ask(candidate);
+        }
+        if !interfaces.json_rpc.is_empty() {
+            let plain = plain(path);
+            let exact = plain.strip_suffix('/').unwrap_or(&plain);
+            if let Some(found) = interfaces.json_rpc.get(exact).and_then(&mut ask) {
+                return Some(found);
+            }
+        }
+        if !interfaces.http_json.is_empty() {
+            let path = path.strip_suffix('/').unwrap_or(path);
+            let ends = path.bytes().enumerate().rev().filter(|(_, byte)| *byte == b'/').map(|(end, _)| end);
+            for end in ends.take(ROUTE_SEGMENTS) {
+                let base = path.get(..end).unwrap_or_default();
+                if let Some(found) = interfaces.http_json.get(base).and_then(&mut ask) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Interfaces {
+    fn new(host: &str, interfaces: &[Arc<Interface>], metrics: &Arc<Metrics>) -> Self {
+        let mut table = Self::default();
+        if interfaces.is_empty() {
+            table.unknown =
+                Some(Candidate { target: Target::Unknown, lane: metrics.lane(host, "unknown", None) });
+        }
+        for interface in interfaces {
+            let paths = match interface.binding {
+                Binding::JsonRpc => &mut table.json_rpc,
+                Binding::HttpJson => &mut table.http_json,
+            };
+            let path = interface.path.strip_suffix('/').unwrap_or(&interface.path);
+            match paths.entry(path.into()) {
+                Entry::Vacant(place) => {
+                    let lane = metrics.lane(host, &interface.path, Some(interface.binding));
+                    place.insert(Candidate { target: Target::Interface(interface.clone()), lane });
+                }
+                // A card lists one URL once per protocol version: one interface with all of them.
+                Entry::Occupied(mut place) => {
+                    if let Target::Interface(known) = &mut place.get_mut().target {
+                        let known = Arc::make_mut(known);
+                        for version in &interface.versions {
+                            if !known.versions.contains(version) {
+                                known.versions.push(version.clone());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        table
+    }
+}
+
+/// The path with needlessly encoded letters, digits and `-._~` decoded, as hosts read it: `/%61` is
+/// `/a`, or the rules could be walked around (RFC 3986, 6.2.2.2).
+fn plain(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return path.into();
+    }
+    let mut plain = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        plain.push_str(before);
+        let decoded = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        match decoded {
+            Some(letter) if letter.is_ascii_alphanumeric() || "-._~".contains(letter) => {
+                plain.push(letter);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            _ => {
+                plain.push('%');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain.into()
+}
+
+/// `host:80` and `[::1]:80` without the port.
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => {
+            // A bare IPv6 address is all colons and has no port.
+            if host.contains(':') && !host.ends_with(']') { authority } else { host }
+        }
+        _ => authority,
+    }
+}
+
+/// A name no other process has; the standard library's hash keys are random in every process.
+fn pseudonym() -> String {
+    format!("a2a-errata-{:016x}", RandomState::new().hash_one(std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn host(name: &str, authorities: &[&str], interfaces: &[(&str, Binding, &str)]) -> settings::Host {
+        settings::Host {
+            name: name.into(),
+            upstreams: Vec::new(),
+            authorities: authorities.iter().map(ToString::to_string).collect(),
+            policy: Arc::default(),
+            interfaces: interfaces
+                .iter()
+                .map(|(path, binding, version)| {
+                    Arc::new(Interface {
+                        path: path.to_string(),
+                        binding: *binding,
+                        versions: vec![version.to_string()],
+                    })
+                })
+                .collect(),
+            limits: Limits { request_bytes: 1 },
+            timeouts: Timeouts {
+                connect: Duration::from_secs(1),
+                read: Duration::from_secs(1),
+                write: Duration::from_secs(1),
+                idle: Duration::from_secs(1),
+            },
+        }
+    }
+
+    fn hosts(hosts: Vec<settings::Host>) -> Hosts {
+        let settings = Settings { listen: String::new(), services: 1, grace: Duration::ZERO, hosts };
+        Hosts::new(&settings, &Metrics::new())
+    }
+
+    fn found(hosts: &Hosts, path: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        let _ = hosts.select("x").unwrap().find(path, |candidate| {
+            seen.push(match &candidate.target {
+                Target::Interface(interface) => format!("{} {}", interface.binding.as_str(), interface.path),
+                Target::Unknown => "unknown".into(),
+            });
+            None::<()>
+        });
+        seen
+    }
+
+    /// I-1: by authority, with or without the port, whatever its case; else the host for the rest.
+    #[test]
+    fn a_host_is_selected_by_its_authority() {
+        let hosts = hosts(vec![
+            host("a", &["a.example", "[::1]"], &[]),
+            host("b", &["b.example:8443"], &[]),
+            host("rest", &[], &[]),
+        ]);
+        for (authority, name) in [
+            ("a.example", "a"),
+            ("A.Example:80", "a"),
+            ("[::1]:80", "a"),
+            ("b.example:8443", "b"),
+            ("b.example", "rest"),
+            ("", "rest"),
+            ("::1", "rest"),
+        ] {
+            assert_eq!(hosts.select(authority).unwrap().name, name, "{authority}");
+        }
+    }
+
+    #[test]
+    fn without_a_host_for_the_rest_an_unknown_authority_selects_none() {
+        assert!(hosts(vec![host("a", &["a.example"], &[])]).select("b.example").is_none());
+    }
+
+    /// I-2: an exact path, a base with the routes below it, the longest base first.
+    #[test]
+    fn interfaces_are_proposed_by_path() {
+        let hosts = hosts(vec![host(
+            "a",
+            &[],
+            &[
+                ("/a2a", Binding::JsonRpc, "1.0"),
+                ("", Binding::HttpJson, "1.0"),
+                ("/rest", Binding::HttpJson, "1.0"),
+            ],
+        )]);
+        for (path, expected) in [
+            ("/a2a", &["JSONRPC /a2a", "HTTP+JSON "][..]),
+            ("/a2a/", &["JSONRPC /a2a", "HTTP+JSON "]),
+            ("/a2a//", &["HTTP+JSON "]),
+            ("/%612a", &["JSONRPC /a2a", "HTTP+JSON "]),
+            ("/a2a%2F", &["HTTP+JSON "]),
+            ("/rest/tasks/1", &["HTTP+JSON /rest", "HTTP+JSON "]),
+            ("/rest/t/tasks/1/pushNotificationConfigs/2", &["HTTP+JSON /rest"]),
+            ("/rest/1/2/3/4/5/6", &[]),
+        ] {
+            assert_eq!(found(&hosts, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn one_path_listed_once_per_version_is_one_interface() {
+        let hosts =
+            hosts(vec![host("a", &[], &[("/a", Binding::JsonRpc, "1.0"), ("/a", Binding::JsonRpc, "0.3")])]);
+        let versions = hosts.select("").unwrap().find("/a", |candidate| match &candidate.target {
+            Target::Interface(interface) => Some(interface.versions.clone()),
+            Target::Unknown => None,
+        });
+        assert_eq!(versions.unwrap().0, ["1.0", "0.3"]);
+    }
+
+    /// I-1: nothing known yet, so everything may be a call; once known, it is no longer.
+    #[test]
+    fn interfaces_can_be_learned() {
+        let hosts = hosts(vec![host("a", &[], &[])]);
+        assert_eq!(found(&hosts, "/x"), ["unknown"]);
+        let learned = Interface { path: "/x".into(), binding: Binding::JsonRpc, versions: vec![] };
+        assert!(hosts.set_interfaces("a", &[Arc::new(learned)]));
+        assert_eq!(found(&hosts, "/x"), ["JSONRPC /x"]);
+        assert_eq!(found(&hosts, "/y"), [""; 0]);
+        assert!(!hosts.set_interfaces("b", &[]));
+    }
+
+    #[test]
+    fn only_needless_encoding_is_undone() {
+        for (path, expected) in
+            [("/a", "/a"), ("/%61%2f%7E%", "/a%2f~%"), ("/%zz%6", "/%zz%6"), ("%+1", "%+1")]
+        {
+            assert_eq!(plain(path), expected);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Pingora's hooks: where a request is routed, wrapped, retried, refused and counted.
+//!
+//! | hook | does | because |
+//! |---|---|---|
+//! | `early_request_filter` | takes the session out of the disguise it came in | the first hook, see `front` |
+//! | `request_filter` | routes, refuses what must not reach a host | the first hook that may answer |
+//! | `upstream_request_filter` | wraps the client's session in a holder | earlier, Pingora's authority policy would see a custom session and skip its `Host` checks |
+//! | `error_while_proxy` | unwraps, decides on a retry | runs after every failed attempt; the next one wraps again |
+//! | `fail_to_proxy` | unwraps, answers | nothing was written while held, and `set_keepalive` does nothing on a custom session |
+//! | `logging` | unwraps, counts | runs before Pingora's `finish`, which could not reuse a custom session |
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{StatusCode, Version, header};
+use pingora::protocols::Digest;
+use pingora::protocols::http::ServerSession;
+use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use pingora::upstreams::peer::HttpPeer;
+use pingora_error::{Error, ErrorSource, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+
+use super::front;
+use super::hold::{self, Held, Slot};
+use super::own_answers;
+use super::request;
+use super::routes::{Host, Hosts};
+use crate::normalize::{Exchange, OwnAnswer, RequestFacts};
+use crate::observe::{Finished, InFlight, Lane};
+
+/// How long a request's unread rest is read so that the connection can be used again.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How long a client may leave a piece of its answer unread.
+const CLIENT_WRITE: Duration = Duration::from_mins(1);
+
+/// The proxy, as Pingora sees it.
+pub struct Shell {
+    hosts: Arc<Hosts>,
+}
+
+impl Shell {
+    pub fn new(hosts: Arc<Hosts>) -> Self {
+        Self { hosts }
+    }
+}
+
+/// One request.
+#[derive(Default)]
+pub struct Call {
+    host: Option<Arc<Host>>,
+    lane: Option<Arc<Lane>>,
+    in_flight: Option<InFlight>,
+    /// The exchange, if rules bind the request, while no attempt is under way.
+    held: Option<Box<Held>>,
+    /// Where the exchange and the client's session are during an attempt.
+    wrapped: Option<Arc<Slot>>,
+    /// The attempt uses a connection that was used before.
+    reused: bool,
+    /// Something of the request's body was on its way to the host, so its head was written.
+    body_began: bool,
+    /// For requests without an exchange.
+    sent_at: Option<Instant>,
+    head_at: Option<Instant>,
+}
+
+impl Call {
+    /// Finds the request's host and, if rules bind it, begins its exchange. `false` when the
+    /// authority selects no host.
+    pub fn route(&mut self, hosts: &Hosts, session: &ServerSession) -> bool {
+        let request = session.req_header();
+        let Some(host) = hosts.select(request::authority(request)) else { return false };
+        let (path, query) = request::target(&request.uri);
+        let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
+        let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
+        let lane = match bound {
+            Some((exchange, lane)) => {
+                self.held = Some(Box::new(Held::new(exchange, request, host, lane.clone())));
+                lane
+            }
+            None => host.other.clone(),
+        };
+        self.in_flight = Some(lane.begin());
+        self.lane = Some(lane);
+        self.host = Some(host.clone());
+        true
+    }
+
+    /// Writes an answer of the proxy's own: in the interface's binding on an interface, else as text.
+    ///
+    /// # Errors
+    /// When the client cannot be written to.
+    pub async fn answer(&mut self, session: &mut ServerSession, own: OwnAnswer) -> Result<()> {
+        if own == OwnAnswer::RequestTooLarge {
+            // What still comes is not worth reading.
+            session.set_keepalive(None);
+        }
+        match &mut self.held {
+            Some(held) => held.say(session, own).await?,
+            None => own_answers::plain(session, own_answers::status(own)).await?,
+        }
+        if session.get_keepalive().is_none() && !session.is_body_done() {
+            own_answers::linger(session).await;
+        }
+        Ok(())
+    }
+
+    /// Counts the request, once, when it is over.
+    pub fn count(&self, session: &ServerSession) {
+        let Some(lane) = &self.lane else { return };
+        let answer = session.response_written();
+        let stream = answer
+            .and_then(|answer| answer.headers.get(header::CONTENT_TYPE))
+            .is_some_and(|value| starts_with_event_stream(value.as_bytes()));
+        let status = answer.map_or(0, |answer| answer.status.as_u16());
+        let finished = if let Some(held) = &self.held {
+            Finished {
+                status,
+                outcome: Some(held.exchange().outcome()),
+                stream,
+                upstream: held.upstream_time(),
+                added: held.added_time(),
+            }
+        } else {
+            let times = self.head_at.zip(self.sent_at);
+            let upstream = times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
+            Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
+        };
+        lane.finished(&finished);
+    }
+
+    fn unwrap(&mut self, session: &mut Session) {
+        if let Some(slot) = self.wrapped.take() {
+            self.held = hold::unwrap(&mut session.downstream_session, &slot);
+        }
+    }
+}
+
+#[async_trait]
+impl ProxyHttp for Shell {
+    type CTX = Call;
+
+    fn new_ctx(&self) -> Call {
+        Call::default()
+    }
+
+    /// The very first hook.
+    async fn early_request_filter(&self, session: &mut Session, _call: &mut Call) -> Result<()> {
+        front::take_off(&mut session.downstream_session);
+        Ok(())
+    }
+
+    /// Routes the request; refuses loops and announced oversize before a host is asked (P-1).
+    async fn request_filter(&self, session: &mut Session, call: &mut Call) -> Result<bool> {
+        // A client that is answered before it has sent everything keeps its connection, and may send
+        // its next request before it has the answer.
+        session.set_close_on_response_before_downstream_finish(false);
+        session.set_pipelining_enabled(true);
+        session.set_total_drain_timeout(Some(DRAIN));
+        session.set_write_timeout(Some(CLIENT_WRITE));
+
+        if !call.route(&self.hosts, session) {
+            own_answers::plain(session, StatusCode::MISDIRECTED_REQUEST).await?;
+            return Ok(true);
+        }
+        if let Some(held) = &mut call.held
+            && session.is_body_empty()
+        {
+            held.request_ended();
+        }
+        let headers = &session.req_header().headers;
+        let limit = call.host.as_ref().map_or(u64::MAX, |host| host.limits.request_bytes);
+        let looped = request::has_been_here(headers, self.hosts.pseudonym());
+        let oversize = request::announced(headers).is_some_and(|size| size > limit);
+        let refusal = match (looped, oversize) {
+            (true, _) => Some(OwnAnswer::Loop),
+            (false, true) => Some(OwnAnswer::RequestTooLarge),
+            (false, false) => None,
+        };
+        if let Some(own) = refusal {
+            call.answer(session, own).await?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    async fn upstream_peer(&self, _session: &mut Session, call: &mut Call) -> Result<Box<HttpPeer>> {
+        match &call.host {
+            Some(host) => host.upstreams.pick().await,
+            None => Error::e_explain(ErrorType::InternalError, "a request without a host"),
+        }
+    }
+
+    async fn connected_to_upstream(
+        &self,
+        _session: &mut Session,
+        reused: bool,
+        _peer: &HttpPeer,
+        _fd: std::os::unix::io::RawFd,
+        _digest: Option<&Digest>,
+        call: &mut Call,
+    ) -> Result<()> {
+        call.reused = reused;
+        Ok(())
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        session: &mut Session,
+        upstream: &mut RequestHeader,
+        call: &mut Call,
+    ) -> Result<()> {
+        request::leave_trace(upstream, self.hosts.pseudonym())?;
+        call.sent_at = Some(Instant::now());
+        call.body_began = false;
+        if let Some(mut held) = call.held.take() {
+            if held.exchange().is_interface() {
+                request::ask_for_plain_bytes(upstream)?;
+            }
+            held.begin(call.reused && upstream.method.is_idempotent());
+            call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
+        }
+        Ok(())
+    }
+
+    /// Bounds a request that did not announce its size (P-1).
+    async fn request_body_filter(
+        &self,
+        session: &mut Session,
+        _body: &mut Option<Bytes>,
+        _end: bool,
+        call: &mut Call,
+    ) -> Result<()> {
+        call.body_began = true;
+        let limit = call.host.as_ref().map_or(u64::MAX, |host| host.limits.request_bytes);
+        if session.body_bytes_read() as u64 > limit {
+            return Err(Error::explain(ErrorType::HTTPStatus(413), "over limits.request_bytes").into_down());
+        }
+        Ok(())
+    }
+
+    /// The host's head as the client's connection can carry it.
+    async fn response_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        call: &mut Call,
+    ) -> Result<()> {
+        if response.status.is_informational() {
+            return Ok(());
+        }
+        call.head_at = Some(Instant::now());
+        strip_hop_by_hop(response);
+        if session.req_header().version < Version::HTTP_11 {
+            // Pingora frames for HTTP/1.1; an HTTP/1.0 client takes what comes until the close.
+            response.remove_header(&header::TRANSFER_ENCODING);
+        }
+        Ok(())
+    }
+
+    /// Never: the host has seen nothing, but which upstream is asked is the next request's affair (P-2).
+    fn fail_to_connect(
+        &self,
+        _: &mut Session,
+        _: &HttpPeer,
+        _: &mut Call,
+        mut error: Box<Error>,
+    ) -> Box<Error> {
+        error.set_retry(false);
+        error
+    }
+
+    /// P-2: sent again is only what failed on a reused connection before a byte of an answer, with
+    /// its body still held whole. A method that is not idempotent (every JSON-RPC call is a POST, and
+    /// which ones only ask is not known for sure before their body was read) is sent again only if
+    /// not even its head could be written: then the host cannot have seen it. Once the head is
+    /// written it may have, and the client gets its 502.
+    fn error_while_proxy(
+        &self,
+        _peer: &HttpPeer,
+        session: &mut Session,
+        mut error: Box<Error>,
+        call: &mut Call,
+        client_reused: bool,
+    ) -> Box<Error> {
+        call.unwrap(session);
+        let unseen = *error.etype() == ErrorType::WriteError && !call.body_began;
+        let unanswered = session.req_header().method.is_idempotent() && no_byte_came(&error);
+        let untouched = match &call.held {
+            Some(held) => held.untouched(),
+            None => call.head_at.is_none(),
+        };
+        let retry = client_reused
+            && (unseen || unanswered)
+            && untouched
+            && *error.esource() == ErrorSource::Upstream
+            && session.response_written().is_none()
+            && !session.retry_buffer_truncated();
+        error.set_retry(retry);
+        if retry && let Some(held) = &mut call.held {
+            held.reset_answer();
+        }
+        error
+    }
+
+    /// Answers what has no answer, or ends visibly what cannot be completed (C-5, P-1).
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, call: &mut Call) -> FailToProxy {
+        call.unwrap(session);
+        let code = match own_answers::of(error) {
+            // A final head is out (an informational one does not count): nothing but an abort is left.
+            _ if session.response_written().is_some_and(|head| !head.status.is_informational()) => {
+                session.shutdown().await;
+                0
+            }
+            Some(own) => {
+                session.set_keepalive(None);
+                let code = own_answers::status(own).as_u16();
+                if call.answer(session, own).await.is_err() {
+                    session.shutdown().await;
+                }
+                code
+            }
+            None => 0,
+        };
+        FailToProxy { error_code: code, can_reuse_downstream: false }
+    }
+
+    async fn logging(&self, session: &mut Session, _error: Option<&Error>, call: &mut Call) {
+        call.unwrap(session);
+        call.count(session);
+    }
+
+    /// Pingora's own error lines carry paths, and so task ids: what failed is counted, and logged by
+    /// `observe` (D-4).
+    fn suppress_error_log(&self, _session: &Session, _call: &Call, _error: &Error) -> bool {
+        true
+    }
+
+    fn suppress_proxy_warn_log(&self, _: &Session, _: &Call, _: &Error, _: ProxyWarnLogContext) -> bool {
+        true
+    }
+
+    fn request_summary(&self, _session: &Session, call: &Call) -> String {
+        call.host.as_ref().map_or_else(String::new, |host| host.name.clone())
+    }
+}
+
+/// Whether the host hung up without a byte of an answer. Pingora tells how many came in the error's
+/// context only.
+fn no_byte_came(error: &Error) -> bool {
+    matches!(error.etype(), ErrorType::ConnectionClosed | ErrorType::ReadError)
+        && error.context.as_ref().is_some_and(|context| context.as_str().ends_with("bytes already read: 0"))
+}
+
+/// Takes away what is for this hop only (RFC 9110, 7.6.1); Pingora writes `Connection` itself and
+/// does not do this for answers. `Upgrade` stays on the answers that mean it.
+fn strip_hop_by_hop(response: &mut ResponseHeader) {
+    let switches = matches!(response.status, StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED);
+    let nominated: Vec<String> = response
+        .headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .filter(|name| !matches!(name.as_str(), "" | "close" | "keep-alive" | "upgrade"))
+        .collect();
+    for name in nominated {
+        // What frames the message is not a peer's to take away.
+        if name != "content-length" && name != "transfer-encoding" {
+            response.remove_header(name.as_str());
+        }
+    }
+    response.remove_header("keep-alive");
+    response.remove_header("proxy-connection");
+    if !switches {
+        response.remove_header(&header::UPGRADE);
+    }
+}
+
+fn starts_with_event_stream(value: &[u8]) -> bool {
+    const NAME: &[u8] = b"text/event-stream";
+    value.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
+}

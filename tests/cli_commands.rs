@@ -1,0 +1,370 @@
+//! The commands as a person meets them: exit codes, messages, what listens and what does not (U-1, U-2).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_a2a-errata"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("A2A_ERRATA_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    command().args(arguments).envs(environment.iter().copied()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Below the range that outgoing connections use, so that nothing else takes it before the proxy does.
+fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + u16::try_from((std::process::id() * 131 + u32::from(step)) % 12_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Running {
+    let mut command = command();
+    command.args(arguments).envs(environment.iter().copied()).stdout(Stdio::null()).stderr(Stdio::piped());
+    Running(command.spawn().unwrap())
+}
+
+/// Ask the admin listener, waiting for it to be there.
+fn ask(port: u16, request: &str) -> String {
+    let end = Instant::now() + Duration::from_secs(10);
+    let mut stream = loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => break stream,
+            Err(error) if Instant::now() > end => panic!("nothing listens on {port}: {error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    write!(stream, "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn nothing_listens(port: u16) -> bool {
+    TcpStream::connect(("127.0.0.1", port)).is_err()
+}
+
+#[test]
+fn check_prints_what_is_in_effect_and_where_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.toml");
+    std::fs::write(&file, "[[hosts]]\nupstreams = [\"127.0.0.1:9000\"]\noracle.floor_ms = 5\n").unwrap();
+    let path = file.to_str().unwrap();
+    let arguments = ["check", "--config", path, "--listen", "127.0.0.1:8081"];
+    let output = run(&arguments, &[("A2A_ERRATA_HOSTS__0__MODE", "observe")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    for (key, place) in [
+        ("address = \"127.0.0.1:8081\"", "# flag --listen".to_owned()),
+        ("address = \"127.0.0.1:9464\"", "# default".into()),
+        ("mode = \"observe\"", "# environment A2A_ERRATA_HOSTS__0__MODE".into()),
+        ("oracle.floor_ms = 5", format!("# {path}:3")),
+        ("upstreams = [\"127.0.0.1:9000\"]", format!("# {path}:2")),
+        ("intake_bytes = 4194304", "# default".into()),
+    ] {
+        let line = printed.lines().find(|line| line.starts_with(key));
+        assert!(line.is_some_and(|line| line.ends_with(&place)), "{key} {place}\n{printed}");
+    }
+    assert!(!printed.contains('\x1b'), "no colour when it is no terminal");
+    let columns: Vec<_> =
+        printed.lines().filter(|line| line.contains(" = ")).map(|line| line.find('#')).collect();
+    assert!(columns.iter().all(|column| *column == columns[0]), "aligned:\n{printed}");
+}
+
+/// What `check` prints is a configuration: the same one.
+#[test]
+fn check_prints_toml_that_means_the_same() {
+    let gateway = concat!(env!("CARGO_MANIFEST_DIR"), "/config/gateway.toml");
+    let first = run(&["check", "--config", gateway], &[]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.toml");
+    std::fs::write(&file, &first.stdout).unwrap();
+    let second = run(&["check", "--config", file.to_str().unwrap()], &[]);
+    assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
+    let values = |output: &Output| -> Vec<String> {
+        let lines = text(&output.stdout);
+        lines.lines().skip(1).map(|line| line.split(" #").next().unwrap().trim_end().to_owned()).collect()
+    };
+    assert_eq!(values(&first), values(&second));
+}
+
+#[test]
+fn every_shipped_configuration_passes_check() {
+    for name in ["reference", "sidecar", "gateway", "shim"] {
+        let file = format!("{}/config/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let output = run(&["check", "--config", &file], &[]);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "{name}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_2_and_nothing_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.toml");
+    let (listen, admin) = (free_port(), free_port());
+    let text_of_file = format!(
+        "[listen]\naddress = \"127.0.0.1:{listen}\"\n[admin]\naddress = \"127.0.0.1:{admin}\"\n\
+         [[hosts]]\nupstreams = [\"127.0.0.1:9000\"]\nmode = \"enforced\"\n"
+    );
+    std::fs::write(&file, text_of_file).unwrap();
+    let path = file.to_str().unwrap();
+    for command in ["run", "check"] {
+        let output = run(&[command, "--config", path], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        let expected = format!(
+            "a2a-errata: {path}:7:8: hosts[0].mode = \"enforced\": must be \"enforce\" or \"observe\"; did you mean \"enforce\"?\n"
+        );
+        assert_eq!(text(&output.stderr), expected);
+        assert!(output.stdout.is_empty());
+        assert!(nothing_listens(listen) && nothing_listens(admin));
+    }
+}
+
+#[test]
+fn the_command_line_is_refused_with_2() {
+    for arguments in [&["run", "--upsteam", "a:1"][..], &["check", "--log-level", "info"], &["serve"], &[]] {
+        assert_eq!(run(arguments, &[]).status.code(), Some(2), "{arguments:?}");
+    }
+    let output = run(&["run"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "a2a-errata: hosts: there is no host; add a [[hosts]] table with upstreams = \
+                    [\"127.0.0.1:9000\"], or give --upstream HOST:PORT\n";
+    assert_eq!(text(&output.stderr), expected);
+    let output = run(&["run", "--upstream", "127.0.0.1:9000"], &[("A2A_ERRATA_LOG", "inof")]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected =
+        "a2a-errata: environment A2A_ERRATA_LOG = \"inof\": must be off, error, warn, info, debug or trace\n";
+    assert_eq!(text(&output.stderr), expected);
+}
+
+#[test]
+fn help_teaches_with_examples() {
+    for (arguments, words) in [
+        (&["--help"][..], &["run", "check", "demo", "a2a-errata run --upstream"][..]),
+        (
+            &["run", "--help"],
+            &["--config", "--listen", "--admin", "a2a-errata run --config", "A2A_ERRATA_HOSTS__0__UPSTREAMS"],
+        ),
+        (&["check", "--help"], &["a2a-errata check --config", "Exit code 0"]),
+    ] {
+        let output = run(arguments, &[]);
+        assert_eq!(output.status.code(), Some(0));
+        for word in words {
+            assert!(text(&output.stdout).contains(word), "{arguments:?} does not say {word}");
+        }
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_a_failure_with_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (listen, admin) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
+    for (listen, admin, key) in [(&address, &admin, "listen.address"), (&listen, &address, "admin.address")] {
+        let output = run(&["run", "--upstream", "127.0.0.1:9000", "--listen", listen, "--admin", admin], &[]);
+        assert_eq!(output.status.code(), Some(1));
+        let expected = format!(
+            "a2a-errata: cannot listen on {address} ({key}): Address already in use (os error 98); stop what \
+             listens there or choose another port\n"
+        );
+        assert_eq!(text(&output.stderr), expected);
+    }
+}
+
+#[test]
+fn run_needs_no_file_and_the_admin_pages_answer() {
+    let (listen, admin) = (free_port(), free_port());
+    let mut proxy = start(
+        &[
+            "run",
+            "--upstream",
+            "127.0.0.1:9",
+            "--listen",
+            &format!("127.0.0.1:{listen}"),
+            "--admin",
+            &format!("127.0.0.1:{admin}"),
+        ],
+        &[],
+    );
+    assert!(ask(admin, "GET /livez").starts_with("HTTP/1.1 200 "));
+    let ready = ask(admin, "GET /readyz");
+    assert!(
+        ready.starts_with("HTTP/1.1 503 ") && ready.ends_with("not ready, no interfaces known: legacy\n"),
+        "{ready}"
+    );
+    let metrics = ask(admin, "GET /metrics");
+    assert!(
+        metrics.starts_with("HTTP/1.1 200 ") && metrics.contains("\na2a_errata_build_info{"),
+        "{metrics}"
+    );
+    let head = ask(admin, "HEAD /livez");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
+    assert!(ask(admin, "DELETE /livez").starts_with("HTTP/1.1 405 "));
+    assert!(ask(admin, "GET /config").starts_with("HTTP/1.1 404 "));
+
+    proxy.0.kill().unwrap();
+    let mut log = String::new();
+    proxy.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    let events: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let listening = events.iter().find(|event| event["message"] == "listening").unwrap();
+    assert_eq!(listening["listen"], format!("127.0.0.1:{listen}"));
+    assert_eq!(listening["admin"], format!("127.0.0.1:{admin}"));
+    let host = events.iter().find(|event| event["message"] == "in front of").unwrap();
+    assert_eq!((&host["host"], &host["upstreams"]), (&"legacy".into(), &"127.0.0.1:9".into()));
+    assert_eq!(host["mode"], "enforce");
+    assert!(events.iter().any(|event| event["level"] == "WARN"), "no interfaces is worth a warning: {log}");
+}
+
+#[test]
+fn a_host_with_interfaces_is_ready_and_the_admin_listener_can_be_off() {
+    let (listen, admin) = (free_port(), free_port());
+    let listen = format!("127.0.0.1:{listen}");
+    let sidecar = concat!(env!("CARGO_MANIFEST_DIR"), "/config/sidecar.toml");
+    let address = format!("127.0.0.1:{admin}");
+    {
+        let _proxy = start(&["run", "--config", sidecar, "--listen", &listen, "--admin", &address], &[]);
+        assert!(ask(admin, "GET /readyz").starts_with("HTTP/1.1 200 "));
+    }
+    let default_admin_is_free = nothing_listens(9464);
+    let mut proxy = start(&["run", "--config", sidecar, "--listen", &listen, "--admin", ""], &[]);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(proxy.0.try_wait().unwrap(), None, "it runs");
+    assert!(nothing_listens(admin));
+    assert!(!default_admin_is_free || nothing_listens(9464));
+}
+
+/// D-4, from the outside: at the most talkative level, nothing of a request or an answer reaches the log
+/// or the metrics, whether the host answers, hangs up or is gone.
+#[test]
+fn planted_secrets_reach_neither_log_nor_metrics() {
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = host.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        // One answer, one hang-up; then the host is gone.
+        for answer in [true, false] {
+            let (mut stream, _) = host.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            _ = stream.read(&mut [0; 4096]);
+            if answer {
+                let head = "HTTP/1.1 404 Not Found\r\nX-Tenant: planted-secret\r\nContent-Length: 14\r\n\r\n";
+                stream.write_all(format!("{head}planted-secret").as_bytes()).unwrap();
+            }
+        }
+    });
+    let (listen, admin) = (free_port(), free_port());
+    for format in ["json", "text"] {
+        let mut proxy = start(
+            &[
+                "run",
+                "--upstream",
+                &upstream,
+                "--listen",
+                &format!("127.0.0.1:{listen}"),
+                "--admin",
+                &format!("127.0.0.1:{admin}"),
+                "--log-level",
+                "trace",
+                "--log-format",
+                format,
+            ],
+            &[("A2A_ERRATA_HOSTS__0__INTERFACES__0__PATH", "/a2a")],
+        );
+        ask(listen, "GET /planted-secret?key=planted-secret");
+        ask(listen, "GET /planted-secret");
+        ask(listen, "GET /planted-secret HTTP/1.1\r\nAuthorization: planted-secret\r\nX:");
+        let body =
+            r#"{"jsonrpc":"2.0","id":"planted-secret","method":"GetTask","params":{"id":"planted-secret"}}"#;
+        post(listen, "/a2a?planted-secret", body);
+        let metrics = ask(admin, "GET /metrics");
+        assert!(metrics.contains("interface=\"other\",outcome=\"passed\"} "), "{metrics}");
+        proxy.0.kill().unwrap();
+        let mut log = String::new();
+        proxy.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(log.contains("a2a_errata::access"), "{log}");
+        assert!(!log.contains("planted") && !metrics.contains("planted"), "{log}\n{metrics}");
+    }
+}
+
+/// Send a call; whatever the answer is.
+fn post(port: u16, path: &str, body: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// A graceful shutdown lasts as long as what is in flight, and no longer.
+#[test]
+fn sigterm_ends_an_idle_proxy_soon_and_a_busy_one_after_its_answer() {
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = host.local_addr().unwrap().to_string();
+    let (listen, admin) = (free_port(), free_port());
+    let mut proxy = start(
+        &[
+            "run",
+            "--upstream",
+            &upstream,
+            "--listen",
+            &format!("127.0.0.1:{listen}"),
+            "--admin",
+            &format!("127.0.0.1:{admin}"),
+        ],
+        &[("A2A_ERRATA_HOSTS__0__INTERFACES__0__PATH", "/a2a")],
+    );
+    assert!(ask(admin, "GET /livez").starts_with("HTTP/1.1 200 "));
+    let client = std::thread::spawn(move || ask(listen, "GET /slow"));
+    let (mut stream, _) = host.accept().unwrap();
+    let pid = proxy.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(proxy.0.try_wait().unwrap(), None, "a request is in flight");
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone").unwrap();
+    assert!(client.join().unwrap().ends_with("done"));
+    let end = Instant::now() + Duration::from_secs(5);
+    let status = loop {
+        if let Some(status) = proxy.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "nothing is in flight any more");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(0));
+}

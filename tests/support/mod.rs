@@ -1,0 +1,443 @@
+//! What the integration tests of the proxy share: the proxy itself in this process, a scripted host
+//! on raw sockets, and a raw HTTP/1 client. Everything is on 127.0.0.1 and bounded in time.
+#![allow(dead_code)]
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use a2a_errata::normalize::{Binding, Interface, Policy};
+use a2a_errata::observe::Metrics;
+use a2a_errata::proxy::{Assembly, Host, Limits, Settings, Timeouts, Upstream};
+use async_trait::async_trait;
+use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
+
+/// No test waits longer than this for a byte.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A port nobody listens on, for the moment.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A proxy in this process. It runs until the process ends: Pingora remembers a runtime by the id of
+/// its thread, and ids are used again, so a second server after an ended one would spawn into nothing.
+pub struct Proxy {
+    pub address: SocketAddr,
+}
+
+struct Never;
+
+#[async_trait]
+impl ShutdownSignalWatch for Never {
+    async fn recv(&self) -> ShutdownSignal {
+        std::future::pending().await
+    }
+}
+
+/// One host with a JSON-RPC interface on `/a2a` and an HTTP+JSON one on `/rest`.
+pub fn settings(upstreams: &[SocketAddr]) -> Settings {
+    let interface = |path: &str, binding| {
+        Arc::new(Interface { path: path.into(), binding, versions: vec!["1.0".into()] })
+    };
+    Settings {
+        listen: format!("127.0.0.1:{}", free_port()),
+        services: 1,
+        grace: Duration::ZERO,
+        hosts: vec![Host {
+            name: "legacy".into(),
+            upstreams: upstreams.iter().map(|at| Upstream { address: at.to_string() }).collect(),
+            authorities: vec![],
+            policy: Arc::new(Policy::default()),
+            interfaces: vec![interface("/a2a", Binding::JsonRpc), interface("/rest", Binding::HttpJson)],
+            limits: Limits { request_bytes: 64 << 20 },
+            timeouts: Timeouts {
+                connect: Duration::from_secs(1),
+                read: Duration::from_secs(5),
+                write: Duration::from_secs(5),
+                idle: Duration::from_secs(5),
+            },
+        }],
+    }
+}
+
+impl Proxy {
+    pub fn start(host: &ScriptedHost) -> Self {
+        Self::start_with(settings(&[host.address]))
+    }
+
+    pub fn start_with(settings: Settings) -> Self {
+        let address: SocketAddr = settings.listen.parse().unwrap();
+        thread::spawn(move || Assembly::new(&settings, &Metrics::new()).run_until(Box::new(Never)));
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "the proxy does not listen");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self { address }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// One request on a connection of its own.
+    pub fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
+        let mut client = self.client();
+        client.send(request);
+        client.answer()
+    }
+}
+
+/// What a host or a client read: a head and a body.
+#[derive(Debug, Clone, Default)]
+pub struct Message {
+    pub first_line: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// The body ended as its framing says.
+    pub complete: bool,
+}
+
+pub type Answer = Message;
+
+impl Message {
+    pub fn status(&self) -> u16 {
+        self.first_line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        let matching = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        matching.map(|(_, value)| value.as_str()).collect()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// A complete JSON-RPC error with this id, and not the host's bytes.
+    #[track_caller]
+    pub fn assert_fault(&self, status: u16, id: &str) -> &Self {
+        assert_eq!(self.status(), status, "{self:?}");
+        assert!(self.complete, "{self:?}");
+        let json = self.json();
+        assert_eq!(json["id"].to_string(), id, "{self:?}");
+        assert!(json["error"]["code"].is_i64(), "{self:?}");
+        assert!(!self.text().contains("acme"), "the host's text came through: {self:?}");
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        assert_eq!(self.header("content-length"), Some(self.body.len().to_string().as_str()), "{self:?}");
+        assert_eq!(self.header("transfer-encoding"), None, "{self:?}");
+        assert!(self.header("date").is_some(), "{self:?}");
+        assert_eq!(self.header("server"), None, "{self:?}");
+        self
+    }
+
+    /// A complete answer with these very bytes.
+    #[track_caller]
+    pub fn assert_passed(&self, status: u16, body: &str) -> &Self {
+        assert_eq!(self.status(), status, "{self:?}");
+        assert!(self.complete, "{self:?}");
+        assert_eq!(self.text(), body, "{self:?}");
+        self
+    }
+}
+
+/// One end of a connection, with what was read ahead.
+pub struct Connection {
+    stream: TcpStream,
+    ahead: Vec<u8>,
+}
+
+pub type Client = Connection;
+
+impl Connection {
+    pub fn connect(address: SocketAddr) -> Self {
+        Self::new(TcpStream::connect_timeout(&address, PATIENCE).unwrap())
+    }
+
+    fn new(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, ahead: Vec::new() }
+    }
+
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Sends as long as the other side takes it.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    pub fn end_sending(&self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Closes the connection, with a FIN.
+    pub fn close(self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    fn more(&mut self) -> bool {
+        let mut buffer = [0; 16 * 1024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) | Err(_) => false,
+            Ok(read) => {
+                self.ahead.extend_from_slice(&buffer[..read]);
+                true
+            }
+        }
+    }
+
+    /// The bytes up to and with `end`; `None` when the other side closed before.
+    pub fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            if let Some(at) = self.ahead.windows(end.len()).position(|window| window == end) {
+                return Some(self.ahead.drain(..at + end.len()).collect());
+            }
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    fn exactly(&mut self, count: usize, into: &mut Vec<u8>) -> bool {
+        while self.ahead.len() < count {
+            if !self.more() {
+                into.append(&mut self.ahead);
+                return false;
+            }
+        }
+        into.extend(self.ahead.drain(..count));
+        true
+    }
+
+    /// Everything up to the close.
+    pub fn rest(&mut self) -> Vec<u8> {
+        while self.more() {}
+        std::mem::take(&mut self.ahead)
+    }
+
+    /// Waits for some bytes to come, and takes them.
+    pub fn some(&mut self) -> Vec<u8> {
+        if self.ahead.is_empty() {
+            self.more();
+        }
+        std::mem::take(&mut self.ahead)
+    }
+
+    /// Whether the other side has closed, within `patience`.
+    pub fn closes_within(&mut self, patience: Duration) -> bool {
+        self.stream.set_read_timeout(Some(patience)).unwrap();
+        let mut byte = [0; 1];
+        let closed = match self.stream.read(&mut byte) {
+            Ok(read) => read == 0,
+            Err(error) => {
+                !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+            }
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        closed
+    }
+
+    pub fn head(&mut self) -> Option<Message> {
+        let head = String::from_utf8(self.until(b"\r\n\r\n")?).unwrap();
+        let mut lines = head.trim_end().split("\r\n");
+        let first_line = lines.next().unwrap().to_owned();
+        let headers = lines
+            .map(|line| line.split_once(':').unwrap_or_else(|| panic!("no header: {line:?}")))
+            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+            .collect();
+        Some(Message { first_line, headers, ..Message::default() })
+    }
+
+    fn body(&mut self, message: &mut Message, until_close: bool) {
+        let mut body = Vec::new();
+        message.complete = if message.header("transfer-encoding").is_some_and(|value| value == "chunked") {
+            loop {
+                let Some(line) = self.until(b"\r\n") else { break false };
+                let size = usize::from_str_radix(String::from_utf8_lossy(&line).trim(), 16).unwrap();
+                if !self.exactly(size, &mut body) {
+                    break false;
+                }
+                if size == 0 {
+                    // No trailers, or some.
+                    let end = self.until(b"\r\n");
+                    break end.is_some_and(|line| line == b"\r\n") || self.until(b"\r\n\r\n").is_some();
+                }
+                let Some(_) = self.until(b"\r\n") else { break false };
+            }
+        } else if let Some(length) = message.header("content-length") {
+            let length = length.parse().unwrap();
+            self.exactly(length, &mut body)
+        } else if until_close {
+            body = self.rest();
+            true
+        } else {
+            true
+        };
+        message.body = body;
+    }
+
+    /// A request; `None` when the connection ended instead.
+    pub fn request(&mut self) -> Option<Message> {
+        let mut request = self.head()?;
+        self.body(&mut request, false);
+        Some(request)
+    }
+
+    /// The next answer with a body.
+    #[track_caller]
+    pub fn answer(&mut self) -> Answer {
+        self.answer_to("POST")
+    }
+
+    /// The next answer, informational ones included.
+    #[track_caller]
+    pub fn answer_to(&mut self, method: &str) -> Answer {
+        let mut answer = self.head().expect("the connection was closed without an answer");
+        let bodyless = method == "HEAD" || matches!(answer.status(), 100..200 | 204 | 304);
+        if bodyless {
+            answer.complete = true;
+        } else {
+            self.body(&mut answer, true);
+        }
+        answer
+    }
+}
+
+/// A host that does what a test says with every connection.
+pub struct ScriptedHost {
+    pub address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    requests: Arc<Mutex<Vec<Message>>>,
+}
+
+/// A connection to the host.
+pub struct Visit {
+    pub connection: Connection,
+    /// The how manieth connection it is, from 0.
+    pub number: usize,
+    requests: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Visit {
+    /// The next request, which the test sees too.
+    pub fn request(&mut self) -> Option<Message> {
+        let request = self.connection.request()?;
+        self.requests.lock().unwrap().push(request.clone());
+        Some(request)
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.connection.try_send(bytes)
+    }
+}
+
+impl ScriptedHost {
+    pub fn start(script: impl Fn(&mut Visit) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (counted, seen, script) = (connections.clone(), requests.clone(), Arc::new(script));
+        // Ends with the test's process.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let number = counted.fetch_add(1, Ordering::SeqCst);
+                let (script, requests) = (script.clone(), seen.clone());
+                thread::spawn(move || {
+                    let mut visit = Visit { connection: Connection::new(stream), number, requests };
+                    script(&mut visit);
+                });
+            }
+        });
+        Self { address, connections, requests }
+    }
+
+    /// Answers every request on a connection with the same bytes.
+    pub fn saying(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = answer.into();
+        Self::start(move |visit| while visit.request().is_some() && visit.send(&answer) {})
+    }
+
+    /// Answers one request per connection, then closes.
+    pub fn saying_once(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = answer.into();
+        Self::start(move |visit| {
+            if visit.request().is_some() {
+                visit.send(&answer);
+            }
+        })
+    }
+
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    pub fn requests(&self) -> Vec<Message> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+pub const ERROR: &str = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"message":"at /srv/acme"}}"#;
+pub const NOT_FOUND: &str =
+    r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"acme/1 is no task"}}"#;
+pub const SUCCESS: &str = r#"{"jsonrpc":"2.0","id":7,"result":{"message":"acme says hello"}}"#;
+pub const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}}"#;
+pub const GET_TASK: &str = r#"{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"id":"t-1"}}"#;
+
+/// A POST with a length.
+pub fn post(path: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: h\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+pub fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: h\r\nA2A-Version: 1.0\r\n\r\n")
+}
+
+/// A host's answer with a length.
+pub fn sized(status: u16, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// A host's answer in chunks of `size` bytes.
+pub fn chunked(status: u16, body: &str, size: usize) -> String {
+    let mut answer = format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    for chunk in body.as_bytes().chunks(size) {
+        write!(answer, "{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)).unwrap();
+    }
+    answer.push_str("0\r\n\r\n");
+    answer
+}
+
+/// A success that is longer than what is judged whole.
+pub fn long_success() -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"text":"{}"}}}}"#, "a".repeat(200_000))
+}
