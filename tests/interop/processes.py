@@ -5,7 +5,7 @@ import socket
 import subprocess
 import time
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 90
 CLIENT_TIMEOUT_S = 180
 
 

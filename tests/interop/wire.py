@@ -3,7 +3,7 @@ import http.client
 import json
 from collections import namedtuple
 
-TIMEOUT_S = 15
+TIMEOUT_S = 30
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 REASONS = {-32001: "TASK_NOT_FOUND", -32002: "TASK_NOT_CANCELABLE", -32003: "PUSH_NOTIFICATION_NOT_SUPPORTED",
            -32004: "UNSUPPORTED_OPERATION", -32005: "CONTENT_TYPE_NOT_SUPPORTED", -32006: "INVALID_AGENT_RESPONSE",

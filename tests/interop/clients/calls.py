@@ -5,7 +5,7 @@ import logging
 import sys
 
 # Longer than any answer of a host on this machine takes.
-TIMEOUT_S = 15
+TIMEOUT_S = 30
 
 
 async def first(stream):

@@ -9,7 +9,7 @@ import {
 } from "@a2a-js/sdk/client";
 
 // Longer than any answer of a host on this machine takes.
-const TIMEOUT_MS = 15_000;
+const TIMEOUT_MS = 30_000;
 
 const message = ({ task = "", context = "" }) => ({
   tenant: "",
