@@ -1,6 +1,15 @@
 //! How answers are framed for the client, and what happens to the connections on both sides (C-4,
 //! I-4, Q-4).
 
+// A test says what went wrong by panicking.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic
+)]
+
 mod support;
 
 use std::thread;
@@ -329,6 +338,25 @@ fn an_upgrade_elsewhere_passes() {
     assert_eq!((answer.status(), answer.header("upgrade")), (101, Some("websocket")));
     client.send("hello");
     assert_eq!(String::from_utf8(client.rest()).unwrap(), "echo hello");
+}
+
+/// I-4: an upgrade passes when it comes about; asking for one is no way around the rules.
+#[test]
+fn an_upgrade_that_an_interface_refuses_is_an_answer_like_any_other() {
+    let ask = "GET /rest/tasks/t-1 HTTP/1.1\r\nHost: h\r\nA2A-Version: 1.0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n";
+    let host = ScriptedHost::saying(sized(403, r#"{"error":"run_forbidden","message":"acme/1"}"#));
+    let answer = Proxy::start(&host).ask(ask);
+    assert_eq!((answer.status(), answer.complete), (404, true), "{answer:?}");
+    assert!(!answer.text().contains("acme"), "{answer:?}");
+    let host = ScriptedHost::start(|visit| {
+        visit.request();
+        visit.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhi");
+    });
+    let proxy = Proxy::start(&host);
+    let mut client = proxy.client();
+    client.send(ask);
+    assert_eq!(client.answer().status(), 101);
+    assert_eq!(client.rest(), b"hi");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
@@ -34,7 +34,7 @@ tokio::task_local! {
 }
 
 /// How long a new connection may say nothing.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// Sorts connections by protocol.
 pub struct Front {
@@ -109,6 +109,12 @@ impl HttpServerApp for Door {
             _ = ending.wait_for(|ending| *ending) => return None,
         };
         match read {
+            Ok(true) if session.req_header().method == Method::CONNECT => {
+                // Pingora opens no tunnels, and would say so under its own name.
+                let _ = own_answers::plain(&mut session, StatusCode::METHOD_NOT_ALLOWED).await;
+                session.shutdown().await;
+                None
+            }
             Ok(true) => {
                 if *shutdown.borrow() {
                     session.set_keepalive(None);

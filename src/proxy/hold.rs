@@ -39,8 +39,9 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::own_answers;
 use super::routes::Host;
-use crate::normalize::{Exchange, Output, OwnAnswer, ResponseHead};
+use crate::normalize::{Exchange, Mode, Output, OwnAnswer, ResponseHead};
 use crate::observe::Lane;
+use crate::protocol::a2a::Operation;
 
 /// How much of an answer that is no longer needed is read so that its connection can be used again.
 const SWALLOWED: usize = 64 * 1024;
@@ -110,8 +111,8 @@ pub struct Held {
     expects_continue: bool,
     /// The request's last byte was read.
     asked_at: Option<Instant>,
-    /// This attempt may be followed by another one (P-2).
-    may_retry: bool,
+    /// This attempt uses a connection that was used before (P-2).
+    reused: bool,
 
     phase: Phase,
     head_seen: bool,
@@ -133,7 +134,8 @@ pub struct Held {
 
 impl Held {
     pub fn new(exchange: Exchange, request: &RequestHeader, host: &Host, lane: Arc<Lane>) -> Self {
-        let floor = host.policy.oracle.floor_ms;
+        // An observed host's answers are not touched, in time either (I-5).
+        let floor = if host.policy.mode == Mode::Enforce { host.policy.oracle.floor_ms } else { 0 };
         let expects = request.headers.get(header::EXPECT).map(http::HeaderValue::as_bytes);
         Self {
             exchange,
@@ -145,7 +147,7 @@ impl Held {
             method: request.method.clone(),
             expects_continue: expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue")),
             asked_at: None,
-            may_retry: false,
+            reused: false,
             phase: Phase::Judging,
             head_seen: false,
             head: None,
@@ -167,14 +169,38 @@ impl Held {
     }
 
     /// A new attempt begins.
-    pub fn begin(&mut self, may_retry: bool) {
-        self.may_retry = may_retry;
+    pub fn begin(&mut self, reused: bool) {
+        self.reused = reused;
         self.sent_at = Instant::now();
     }
 
     /// Whether another attempt is possible: nothing came of the host's answer and nothing was written.
     pub fn untouched(&self) -> bool {
         !self.head_seen && !self.written && self.phase == Phase::Judging
+    }
+
+    /// Whether the host may see the request twice (P-2): its HTTP method says so, or it is a call that
+    /// only asks. What a JSON-RPC call is, is known once all of it was read.
+    pub fn may_be_seen_twice(&self) -> bool {
+        let asks = match self.exchange.operation() {
+            Some(
+                Operation::GetTask
+                | Operation::ListTasks
+                | Operation::SubscribeToTask
+                | Operation::GetPushConfig
+                | Operation::ListPushConfigs
+                | Operation::GetExtendedAgentCard,
+            ) => true,
+            Some(
+                Operation::SendMessage
+                | Operation::SendStreamingMessage
+                | Operation::CancelTask
+                | Operation::CreatePushConfig
+                | Operation::DeletePushConfig,
+            )
+            | None => false,
+        };
+        self.method.is_idempotent() || asks && self.exchange.request_ended()
     }
 
     /// Forgets the failed attempt (P-2).
@@ -234,7 +260,13 @@ impl Held {
                 Phase::Judging | Phase::Aborted => {}
             }
             match task {
-                // Not the answer yet (and never held): 101 is not possible, upgrades are not wrapped.
+                // An upgrade that came about is no answer of an interface (I-4).
+                HttpTask::Header(head, end) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
+                    self.phase = Phase::Passing;
+                    out.push(HttpTask::Header(head, end));
+                    continue;
+                }
+                // Not the answer yet, and never held.
                 HttpTask::Header(head, end) if head.status.is_informational() => {
                     client.response_duplex_vec(vec![HttpTask::Header(head, end)]).await?;
                     continue;
@@ -258,7 +290,7 @@ impl Held {
                 }
                 HttpTask::Done => self.host_end_if(true),
                 HttpTask::UpgradedBody(..) => {
-                    return Error::e_explain(ErrorType::InternalError, "an upgrade on an interface");
+                    return Error::e_explain(ErrorType::InternalError, "upgraded bytes without an upgrade");
                 }
                 HttpTask::Failed(error) => return self.host_failed(client, error, out, arrived).await,
             }
@@ -306,7 +338,7 @@ impl Held {
     ) -> Result<bool> {
         if self.head_seen {
             self.exchange.fail(own_answers::failure(&error));
-        } else if self.may_retry && !client.retry_buffer_truncated() {
+        } else if self.reused && self.may_be_seen_twice() && !client.retry_buffer_truncated() {
             return Err(error);
         } else {
             self.exchange.answer(own_answers::of_upstream(&error));
@@ -371,7 +403,7 @@ impl Held {
             }
             Output::Head(head) => {
                 self.head = None;
-                out.push(HttpTask::Header(Box::new(self.framed(head)?), false));
+                out.push(HttpTask::Header(Box::new(self.framed(&head)?), false));
             }
             Output::Body(bytes) => out.push(HttpTask::Body(Some(bytes), false)),
             Output::End => {
@@ -403,7 +435,7 @@ impl Held {
 
     /// A head of the exchange's with the framing that the client's protocol version has. Pingora adds
     /// `Date` and `Connection` to every head, so neither tells answers apart.
-    fn framed(&self, head: ResponseHead) -> Result<ResponseHeader> {
+    fn framed(&self, head: &ResponseHead) -> Result<ResponseHeader> {
         let mut framed = ResponseHeader::build(head.status, Some(head.headers.len() + 1))?;
         for (name, value) in &head.headers {
             framed.append_header(name.clone(), value.clone())?;
@@ -573,7 +605,7 @@ impl CustomSession for Holder {
         let (client, held) = self.parts();
         if let Some(held) = held.filter(|held| held.phase == Phase::Judging) {
             let error = Error::explain(ErrorType::ConnectionClosed, "the host's answer has no end").into_up();
-            held.may_retry = false;
+            held.reused = false;
             held.host_failed(client, error, Vec::new(), Instant::now()).await?;
         }
         client.finish_body().await

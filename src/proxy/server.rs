@@ -36,16 +36,18 @@ impl Assembly {
     /// writes the port with another number of leading zeros and `SO_REUSEPORT` does the rest.
     #[must_use]
     pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Self {
-        let mut conf = ServerConf::default();
-        conf.threads = 1;
-        conf.work_stealing = false;
-        conf.upstream_keepalive_pool_size = POOL;
-        // Retries are decided in `service`; this only bounds a run of stale pooled connections.
-        conf.max_retries = 4;
-        // `SIGTERM` stops the listening at once; requests in flight have this long (Pingora's own
-        // default is five minutes).
-        conf.grace_period_seconds = Some(settings.grace.as_secs());
-        conf.graceful_shutdown_timeout_seconds = Some(RUNTIME_EXIT_S);
+        let conf = ServerConf {
+            threads: 1,
+            work_stealing: false,
+            upstream_keepalive_pool_size: POOL,
+            // Retries are decided in `service`; this only bounds a run of stale pooled connections.
+            max_retries: 4,
+            // `SIGTERM` stops the listening at once; requests in flight have this long (Pingora's own
+            // default is five minutes).
+            grace_period_seconds: Some(settings.grace.as_secs()),
+            graceful_shutdown_timeout_seconds: Some(RUNTIME_EXIT_S),
+            ..ServerConf::default()
+        };
         let mut server = Server::new_with_opt_and_conf(None, conf);
         server.bootstrap();
 

@@ -33,7 +33,7 @@ use crate::observe::{Finished, InFlight, Lane};
 /// How long a request's unread rest is read so that the connection can be used again.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long a client may leave a piece of its answer unread.
-const CLIENT_WRITE: Duration = Duration::from_secs(60);
+const CLIENT_WRITE: Duration = Duration::from_mins(1);
 
 /// The proxy, as Pingora sees it.
 pub struct Shell {
@@ -72,12 +72,8 @@ impl Call {
         let request = session.req_header();
         let Some(host) = hosts.select(request::authority(request)) else { return false };
         let (path, query) = request::target(&request.uri);
-        let bound = if session.is_upgrade_req() {
-            None
-        } else {
-            let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
-            host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts))
-        };
+        let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
+        let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
         let lane = match bound {
             Some((exchange, lane)) => {
                 self.held = Some(Box::new(Held::new(exchange, request, host, lane.clone())));
@@ -113,25 +109,21 @@ impl Call {
     /// Counts the request, once, when it is over.
     pub fn count(&self, session: &ServerSession) {
         let Some(lane) = &self.lane else { return };
-        let head = session.response_written();
-        let stream = head
-            .and_then(|head| head.headers.get(header::CONTENT_TYPE))
-            .is_some_and(|value| starts_with_event_stream(value.as_bytes()));
-        let status = head.map_or(0, |head| head.status.as_u16());
-        let finished = match &self.held {
-            Some(held) => Finished {
+        let answer = session.response_written();
+        let stream = answer.is_some_and(is_event_stream);
+        let status = answer.map_or(0, |answer| answer.status.as_u16());
+        let finished = if let Some(held) = &self.held {
+            Finished {
                 status,
                 outcome: Some(held.exchange().outcome()),
                 stream,
                 upstream: held.upstream_time(),
                 added: held.added_time(),
-            },
-            None => {
-                let times = self.head_at.zip(self.sent_at);
-                let upstream =
-                    times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
-                Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
             }
+        } else {
+            let times = self.head_at.zip(self.sent_at);
+            let upstream = times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
+            Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
         };
         lane.finished(&finished);
     }
@@ -221,8 +213,10 @@ impl ProxyHttp for Shell {
         call.sent_at = Some(Instant::now());
         call.body_began = false;
         if let Some(mut held) = call.held.take() {
-            request::ask_for_plain_bytes(upstream)?;
-            held.begin(call.reused && upstream.method.is_idempotent());
+            if held.exchange().is_interface() {
+                request::ask_for_plain_bytes(upstream)?;
+            }
+            held.begin(call.reused);
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
         }
         Ok(())
@@ -255,6 +249,11 @@ impl ProxyHttp for Shell {
             return Ok(());
         }
         call.head_at = Some(Instant::now());
+        if is_event_stream(response)
+            && let Some(in_flight) = &mut call.in_flight
+        {
+            in_flight.streaming();
+        }
         strip_hop_by_hop(response);
         if session.req_header().version < Version::HTTP_11 {
             // Pingora frames for HTTP/1.1; an HTTP/1.0 client takes what comes until the close.
@@ -276,10 +275,10 @@ impl ProxyHttp for Shell {
     }
 
     /// P-2: sent again is only what failed on a reused connection before a byte of an answer, with
-    /// its body still held whole. A method that is not idempotent (every JSON-RPC call is a POST, and
-    /// which ones only ask is not known for sure before their body was read) is sent again only if
-    /// not even its head could be written: then the host cannot have seen it. Once the head is
-    /// written it may have, and the client gets its 502.
+    /// its body still held whole, and only what may be seen twice: idempotent methods, and calls that
+    /// only ask. Anything else (SendMessage, a POST elsewhere) is sent again only if not even its head
+    /// could be written: then the host cannot have seen it. Once the head is written it may have, and
+    /// the client gets its 502.
     fn error_while_proxy(
         &self,
         _peer: &HttpPeer,
@@ -290,11 +289,11 @@ impl ProxyHttp for Shell {
     ) -> Box<Error> {
         call.unwrap(session);
         let unseen = *error.etype() == ErrorType::WriteError && !call.body_began;
-        let unanswered = session.req_header().method.is_idempotent() && no_byte_came(&error);
-        let untouched = match &call.held {
-            Some(held) => held.untouched(),
-            None => call.head_at.is_none(),
+        let (twice, untouched) = match &call.held {
+            Some(held) => (held.may_be_seen_twice(), held.untouched()),
+            None => (session.req_header().method.is_idempotent(), call.head_at.is_none()),
         };
+        let unanswered = twice && no_byte_came(&error);
         let retry = client_reused
             && (unseen || unanswered)
             && untouched
@@ -311,6 +310,11 @@ impl ProxyHttp for Shell {
     /// Answers what has no answer, or ends visibly what cannot be completed (C-5, P-1).
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, call: &mut Call) -> FailToProxy {
         call.unwrap(session);
+        if *error.esource() == ErrorSource::Upstream {
+            let host = call.host.as_ref().map(|host| host.name.as_str());
+            // The kind only: contexts and causes may quote what was sent (D-4).
+            tracing::warn!(host, error = error.etype().as_str(), "a host failed");
+        }
         let code = match own_answers::of(error) {
             // A final head is out (an informational one does not count): nothing but an abort is left.
             _ if session.response_written().is_some_and(|head| !head.status.is_informational()) => {
@@ -383,7 +387,9 @@ fn strip_hop_by_hop(response: &mut ResponseHeader) {
     }
 }
 
-fn starts_with_event_stream(value: &[u8]) -> bool {
+fn is_event_stream(response: &ResponseHeader) -> bool {
     const NAME: &[u8] = b"text/event-stream";
-    value.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
+    let value = response.headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    let start = value.and_then(|value| value.get(..NAME.len()));
+    start.is_some_and(|start| start.eq_ignore_ascii_case(NAME))
 }

@@ -2,6 +2,7 @@
 //! on raw sockets, and a raw HTTP/1 client. Everything is on 127.0.0.1 and bounded in time.
 #![allow(dead_code)]
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +28,7 @@ pub fn free_port() -> u16 {
 /// its thread, and ids are used again, so a second server after an ended one would spawn into nothing.
 pub struct Proxy {
     pub address: SocketAddr,
+    pub metrics: Arc<Metrics>,
 }
 
 struct Never;
@@ -60,6 +62,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
                 write: Duration::from_secs(5),
                 idle: Duration::from_secs(5),
             },
+            card: a2a_errata::proxy::Card::default(),
         }],
     }
 }
@@ -71,17 +74,36 @@ impl Proxy {
 
     pub fn start_with(settings: Settings) -> Self {
         let address: SocketAddr = settings.listen.parse().unwrap();
-        thread::spawn(move || Assembly::new(&settings, &Metrics::new()).run_until(Box::new(Never)));
+        let metrics = Metrics::new();
+        let counts = metrics.clone();
+        thread::spawn(move || Assembly::new(&settings, &counts).run_until(Box::new(Never)));
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             assert!(Instant::now() < deadline, "the proxy does not listen");
             thread::sleep(Duration::from_millis(5));
         }
-        Self { address }
+        Self { address, metrics }
     }
 
     pub fn client(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    /// The values of a metric whose labels hold `labels`, summed up, once it is `expected`.
+    #[track_caller]
+    pub fn assert_counts(&self, name: &str, labels: &str, expected: f64) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let text = self.metrics.render();
+            let lines = text.lines().filter_map(|line| line.strip_prefix("a2a_errata_")?.strip_prefix(name));
+            let values = lines.filter(|line| line.starts_with([' ', '{']) && line.contains(labels));
+            let sum: f64 = values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
+            if (sum - expected).abs() < 0.001 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{name} {labels} is {sum}, not {expected}:\n{text}");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// One request on a connection of its own.
@@ -207,7 +229,7 @@ impl Connection {
     }
 
     /// The bytes up to and with `end`; `None` when the other side closed before.
-    fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+    pub fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
         loop {
             if let Some(at) = self.ahead.windows(end.len()).position(|window| window == end) {
                 return Some(self.ahead.drain(..at + end.len()).collect());
@@ -241,6 +263,14 @@ impl Connection {
             self.more();
         }
         std::mem::take(&mut self.ahead)
+    }
+
+    /// Whether there is something to read, within a moment.
+    pub fn has_request(&mut self) -> bool {
+        self.stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let some = !self.ahead.is_empty() || self.more();
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        some
     }
 
     /// Whether the other side has closed, within `patience`.
@@ -430,7 +460,7 @@ pub fn chunked(status: u16, body: &str, size: usize) -> String {
         "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     for chunk in body.as_bytes().chunks(size) {
-        answer.push_str(&format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)));
+        write!(answer, "{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)).unwrap();
     }
     answer.push_str("0\r\n\r\n");
     answer

@@ -1,0 +1,175 @@
+//! Event streams through the shell: nothing waits for what comes after it (S-2), and what is counted
+//! while answers are under way (U-4).
+
+// A test says what went wrong by panicking.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic
+)]
+
+mod support;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2a_errata::normalize::{Mode, Policy};
+use support::*;
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nX-Host: acme\r\n\r\n";
+const GOOD: &str = "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"n\":1}}\n\n";
+const BAD: &str =
+    "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32004,\"message\":\"at /srv/acme\"}}\n\n";
+
+fn chunk(bytes: &str) -> String {
+    format!("{:x}\r\n{bytes}\r\n", bytes.len())
+}
+
+fn stream_call() -> String {
+    let call = CALL.replace("SendMessage", "SendStreamingMessage");
+    post("/a2a", &call).replacen("Host:", "Accept: text/event-stream\r\nHost:", 1)
+}
+
+/// A host that sends a piece each time it is told to; an empty one ends the connection.
+fn puppet() -> (ScriptedHost, Sender<String>) {
+    let (say, said) = channel::<String>();
+    let said: Arc<Mutex<Receiver<String>>> = Arc::new(Mutex::new(said));
+    let host = ScriptedHost::start(move |visit| {
+        visit.request();
+        while let Ok(piece) = said.lock().unwrap().recv_timeout(PATIENCE) {
+            if piece.is_empty() {
+                return;
+            }
+            visit.send(piece);
+            if visit.connection.has_request() {
+                visit.request();
+            }
+        }
+    });
+    (host, say)
+}
+
+/// Reads until `end` has come, without the chunks' own lines.
+#[track_caller]
+fn read_until(client: &mut Client, end: &str) -> String {
+    let read = client.until(end.as_bytes()).expect("the stream ended");
+    let text = String::from_utf8(read).unwrap();
+    let is_size =
+        |line: &str| line.ends_with('\r') && line.trim_end().bytes().all(|byte| byte.is_ascii_hexdigit());
+    text.split_inclusive('\n').filter(|line| !is_size(line.trim_end_matches('\n'))).collect()
+}
+
+/// The host sends the next event only after the client has the one before.
+#[test]
+fn each_event_is_there_before_the_next_one_is_sent() {
+    let (host, say) = puppet();
+    let proxy = Proxy::start(&host);
+    let mut client = proxy.client();
+    client.send(stream_call());
+    say.send(STREAM.to_owned() + &chunk(GOOD)).unwrap();
+    let head = client.head().unwrap();
+    assert_eq!((head.status(), head.header("x-host")), (200, Some("acme")));
+    assert_eq!(read_until(&mut client, "\n\n"), GOOD);
+    for number in 2..6 {
+        let event = GOOD.replace('1', &number.to_string());
+        // In two pieces, split where nothing is decided yet.
+        say.send(chunk(&event[..9])).unwrap();
+        say.send(chunk(&event[9..])).unwrap();
+        let mut read = read_until(&mut client, "\n\n");
+        read.retain(|letter| letter != '\r');
+        assert_eq!(read.trim_start_matches('\n'), event);
+    }
+    say.send(chunk(BAD)).unwrap();
+    let fault = read_until(&mut client, "\n\n");
+    assert!(fault.contains("\"code\":-32004") && !fault.contains("acme"), "{fault}");
+    say.send("0\r\n\r\n".into()).unwrap();
+    assert!(client.until(b"0\r\n\r\n").is_some());
+}
+
+#[test]
+fn the_connection_is_used_again_after_a_stream() {
+    let host = ScriptedHost::start(|visit| {
+        for piece in [GOOD, BAD, ""] {
+            visit.request();
+            visit.send(
+                STREAM.to_owned()
+                    + &if piece.is_empty() { String::new() } else { chunk(piece) }
+                    + "0\r\n\r\n",
+            );
+        }
+    });
+    let proxy = Proxy::start(&host);
+    let mut client = proxy.client();
+    client.send(stream_call());
+    client.answer().assert_passed(200, GOOD);
+    client.send(stream_call());
+    let answer = client.answer();
+    assert!(answer.complete && answer.status() == 200 && !answer.text().contains("acme"), "{answer:?}");
+    client.send(stream_call());
+    client.answer().assert_passed(200, "");
+    assert_eq!(host.connections(), 1);
+}
+
+/// U-4: what is in flight, open and held shows while it is, and is gone afterwards.
+#[test]
+fn what_is_under_way_is_counted() {
+    let (host, say) = puppet();
+    let proxy = Proxy::start(&host);
+    let mut client = proxy.client();
+    client.send(stream_call());
+    say.send(STREAM.to_owned() + &chunk(GOOD)).unwrap();
+    client.head().unwrap();
+    proxy.assert_counts("inflight", "", 1.0);
+    proxy.assert_counts("streams_open", "", 1.0);
+    say.send("0\r\n\r\n".into()).unwrap();
+    assert!(client.until(b"0\r\n\r\n").is_some());
+    proxy.assert_counts("inflight", "", 0.0);
+    proxy.assert_counts("streams_open", "", 0.0);
+    client.send(post("/a2a", CALL));
+    std::thread::sleep(Duration::from_millis(100));
+    let (head, body) =
+        sized(200, ERROR).split_at_checked(120).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let held = head.split_once("\r\n\r\n").unwrap().1.len();
+    say.send(head).unwrap();
+    #[allow(clippy::cast_precision_loss)]
+    proxy.assert_counts("held_bytes", "", held as f64);
+    say.send(body).unwrap();
+    client.answer().assert_fault(200, "7");
+    for name in ["held_bytes", "inflight", "streams_open"] {
+        proxy.assert_counts(name, "", 0.0);
+    }
+    proxy.assert_counts("responses_total", "outcome=\"passed\"", 1.0);
+    proxy.assert_counts("responses_total", "outcome=\"rewritten\"", 1.0);
+    proxy.assert_counts("added_seconds_count", "", 2.0);
+}
+
+#[test]
+fn a_client_that_leaves_while_its_answer_is_held_leaves_nothing_behind() {
+    let (host, say) = puppet();
+    let proxy = Proxy::start(&host);
+    let mut client = proxy.client();
+    client.send(post("/a2a", CALL));
+    say.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"error\":".into()).unwrap();
+    proxy.assert_counts("held_bytes", "", 9.0);
+    client.close();
+    proxy.assert_counts("held_bytes", "", 0.0);
+    proxy.assert_counts("inflight", "", 0.0);
+}
+
+/// I-5: an observed host's bytes are not touched; what would have been done is counted.
+#[test]
+fn an_observed_host_is_only_counted() {
+    let host = ScriptedHost::saying(sized(200, NOT_FOUND));
+    let mut settings = settings(&[host.address]);
+    let mut policy = Policy { mode: Mode::Observe, ..Policy::default() };
+    policy.oracle.floor_ms = 5000;
+    settings.hosts[0].policy = Arc::new(policy);
+    let proxy = Proxy::start_with(settings);
+    let begin = std::time::Instant::now();
+    proxy.ask(post("/a2a", GET_TASK)).assert_passed(200, NOT_FOUND);
+    assert!(begin.elapsed() < Duration::from_secs(3), "the floor is for what is changed");
+    proxy.assert_counts("rewrites_total", "rule=\"O-1\"", 1.0);
+}
