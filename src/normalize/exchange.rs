@@ -418,6 +418,12 @@ impl Exchange {
         self.interface.is_some()
     }
 
+    /// What the request asks for, as far as its path or the bytes read so far tell.
+    #[must_use]
+    pub fn operation(&self) -> Option<Operation> {
+        self.route.as_ref().map(|r| r.operation).or_else(|| self.reader.call().operation)
+    }
+
     /// The next bytes of the request's body, in order, each once.
     pub fn request_piece(&mut self, bytes: &[u8]) {
         self.reader.piece(bytes);
