@@ -145,11 +145,10 @@ async fn play_all(args: &Args, screen: Screen, all: &[Scenario], chosen: &[Scena
         played.push(done);
     }
     say(&format!("{}\n{}\n", screen.rule("every kind"), screen.table(&played)));
-    let alive = proxy.is_alive();
-    if !alive {
-        complain("the proxy ended during the demo");
+    if !proxy.is_alive() {
+        return Err(Stop::Failed("the proxy ended during the demo".to_owned()));
     }
-    let good = alive && !played.iter().any(Played::is_wrong);
+    let good = !played.iter().any(Played::is_wrong);
     if args.serve {
         say(&to_try(screen, host.address(), &proxy));
         say(&summary(screen, &played));
