@@ -6,7 +6,7 @@ mod rules_support;
 
 use std::io::Write;
 
-use a2a_errata::normalize::{Binding, Failure};
+use a2a_errata::normalize::{Binding, Failure, Target};
 use http::Method;
 use rules_support::*;
 use serde_json::{Value, json};
@@ -466,4 +466,17 @@ fn f5_statuses_without_a_body_by_definition() {
     let seen = Host::rpc()
         .run(&Request::get_task(), &Answer::error(203, &json!({"code": -32001, "message": "acme"})));
     is_not_found(&seen, "203");
+}
+
+#[test]
+fn i2_another_spelling_of_the_url_is_bound_if_the_body_is_a_call() {
+    let Target::Interface(interface) = Host::rpc().target else { panic!("a known interface") };
+    let host = Host { target: Target::Likely(interface), ..Host::rpc() };
+    blind(&host, &Request::get_task(), "a call");
+    // Anything else there is somebody else's (I-4).
+    for body in [r#"{"jsonrpc":"2.0","id":1,"method":"eth_call"}"#, "{", "a=b", ""] {
+        let answer = Answer::raw(403, "acme");
+        let seen = host.run(&rpc(body), &answer);
+        assert!(seen.passed(&answer), "{body}");
+    }
 }

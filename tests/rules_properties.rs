@@ -362,7 +362,7 @@ fn request() -> impl Strategy<Value = (Host, Request)> {
 
 fn binding(host: &Host) -> Binding {
     match &host.target {
-        a2a_errata::normalize::Target::Interface(i) => i.binding,
+        a2a_errata::normalize::Target::Interface(i) | a2a_errata::normalize::Target::Likely(i) => i.binding,
         a2a_errata::normalize::Target::Unknown => Binding::JsonRpc,
     }
 }

@@ -13,10 +13,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{
+    ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, RETRY_AFTER, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::call::{Call, CallReader, query_in_order};
+use super::call::{Call, CallReader, Id, query_in_order};
 use super::decode::{Evidence, Shape, decode};
 use super::disclose::{self, Gate};
 use super::encode::{Additions, Frame, Shaped, says_the_same};
@@ -336,6 +338,8 @@ pub struct Exchange {
     pub(super) policy: Arc<Policy>,
     /// `None`: no interface of the host is known (I-1).
     interface: Option<Arc<Interface>>,
+    /// The URL does not tell for certain: rules bind only what turns out to be an A2A call (I-1).
+    if_call: bool,
     pub(super) binding: Binding,
     pub(super) is_post: bool,
     is_head: bool,
@@ -372,7 +376,8 @@ impl Exchange {
         let (interface, binding, route, is_0_3) = match target {
             Target::Unknown if is_post => (None, Binding::JsonRpc, None, false),
             Target::Unknown => return None,
-            Target::Interface(interface) => {
+            Target::Likely(interface) if !is_post || interface.binding != Binding::JsonRpc => return None,
+            Target::Interface(interface) | Target::Likely(interface) => {
                 let is_0_3 = passes_as_0_3(&version, &interface.versions);
                 if is_0_3 && !policy.normalize_0_3 {
                     return None;
@@ -393,6 +398,7 @@ impl Exchange {
         let accepts_stream = accepts.any(|value| value.split(',').any(is_event_stream));
         Some(Self {
             interface,
+            if_call: !matches!(target, Target::Interface(_)),
             binding,
             is_post,
             is_head: *request.method == Method::HEAD,
@@ -417,7 +423,7 @@ impl Exchange {
     /// The URL is an interface for certain, so that Q-4 applies to the request.
     #[must_use]
     pub fn is_interface(&self) -> bool {
-        self.interface.is_some()
+        !self.if_call
     }
 
     /// What the request asks for, as far as its path or the bytes read so far tell.
@@ -592,9 +598,9 @@ impl Exchange {
         self.policy.mode == Mode::Observe
     }
 
-    /// Before any interface is known a call must be recognized to be bound (I-1).
+    /// Where the URL does not tell, a call must be recognized to be bound (I-1).
     fn is_bound(&self) -> bool {
-        self.interface.is_some() || !self.reader.has_ended() || self.reader.call().is_a2a
+        !self.if_call || !self.reader.has_ended() || self.reader.call().is_a2a
     }
 
     fn pass_rest(&mut self) {
@@ -653,7 +659,7 @@ impl Exchange {
     fn judge(&mut self, mut held: Box<Held>, over: Over) {
         self.phase = Phase::Finished;
         let call = self.reader.call();
-        if self.interface.is_none() && !call.is_a2a {
+        if self.if_call && !call.is_a2a {
             return self.send_unjudged(held.pieces, over); // not ours after all (I-1)
         }
         let document = if over == Over::End { held.document() } else { None };
@@ -670,6 +676,7 @@ impl Exchange {
             len: held.len,
             unreadable: over == Over::End && document.is_none() && !empty,
             document: document.as_ref(),
+            is_utf8: !held.charset.is_odd(),
             is_exact: held.is_plain_json(self.binding),
             over,
         };
@@ -745,9 +752,13 @@ impl Exchange {
             cap: policy.response_cap_bytes,
             merged: self.merged,
         };
-        if material.unreadable {
-            outcome.rules.insert(Rule::F6);
-        }
+        let odd = material.unreadable || evidence.contested || material.document.is_some_and(|d| d.odd);
+        let notes = [
+            (odd || !material.is_utf8, Rule::F6),
+            (evidence.untyped_data, Rule::E5),
+            (evidence.broken_profile, Rule::E8),
+            (material.over == Over::Intake, Rule::C3),
+        ];
         let left_out = evidence.left_out;
         let over_cap = |body: &Node| body.to_bytes().len() > policy.response_cap_bytes;
         let overflow = |rule: Rule, outcome: &mut Outcome| {
@@ -757,12 +768,18 @@ impl Exchange {
             outcome.reason = Some("INTERNAL_ERROR");
             Judged::Answer(frame.overflow(material.status))
         };
+        let note = |outcome: &mut Outcome| {
+            for (_, rule) in notes.iter().filter(|(applies, _)| *applies) {
+                outcome.rules.insert(*rule);
+            }
+        };
         let fault = match decide(evidence, material.over.extent(), &setting, &mut outcome.rules) {
             Ok(Decision::Pass) if policy.cap.success && material.len > policy.response_cap_bytes => {
                 return overflow(Rule::C1, outcome);
             }
             Ok(Decision::Pass) => return Judged::Pass,
             Ok(Decision::NotFound(cause)) => {
+                note(outcome);
                 outcome.collapsed = cause;
                 outcome.verdict = Verdict::Rewritten;
                 return Judged::Answer(frame.not_found(outcome));
@@ -782,8 +799,8 @@ impl Exchange {
             && says_so_already(&fault, &frame, material.status, &document.root)
         {
             outcome.reason = Some(super::encode::reason(&fault));
-            outcome.rules.insert(Rule::E9);
             if material.len <= policy.response_cap_bytes {
+                outcome.rules.insert(Rule::E9);
                 outcome.verdict = Verdict::Conformant;
                 return Judged::AsIs;
             }
@@ -791,7 +808,17 @@ impl Exchange {
             if over_cap(&document.root) {
                 return overflow(Rule::C1, outcome);
             }
+            outcome.rules.insert(Rule::E9);
             return Judged::Answer(Shaped { status: material.status, body: document.root.clone() });
+        }
+        note(outcome);
+        if let Some(root) = material.document.map(|d| &d.root).filter(|root| root.get("error").is_some())
+            && self.binding == Binding::JsonRpc
+            && !root
+                .get("id")
+                .is_some_and(|theirs| says_the_same(&Node::Raw(call.id.as_json().into()), theirs))
+        {
+            outcome.rules.insert(if call.id == Id::Null { Rule::Q2 } else { Rule::Q1 });
         }
         outcome.verdict = Verdict::Rewritten;
         outcome.drop_fields(DroppedKind::Member, left_out);
@@ -833,6 +860,9 @@ impl Exchange {
         if dropped > 0 {
             outcome.rules.insert(Rule::D3);
             outcome.drop_fields(DroppedKind::Header, dropped);
+        }
+        if [CONTENT_ENCODING, TRANSFER_ENCODING, ETAG].iter().any(|name| host.contains_key(name)) {
+            outcome.rules.insert(Rule::C4);
         }
         self.outcome = outcome;
         self.send(status, headers, body);
@@ -909,6 +939,8 @@ pub(super) struct Material<'a> {
     /// There is a body and it is no JSON document.
     pub(super) unreadable: bool,
     pub(super) document: Option<&'a Document>,
+    /// Its bytes are plain UTF-8, without a byte order mark.
+    pub(super) is_utf8: bool,
     /// Its head and its encoding are those of an answer that may pass (E-9).
     pub(super) is_exact: bool,
     pub(super) over: Over,

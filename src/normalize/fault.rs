@@ -249,11 +249,6 @@ impl Judge<'_> {
         if self.named && forbidden {
             return Ok(self.collapse("reason_forbidden", rules));
         }
-        if evidence.code == CodeSpelling::Unreadable
-            || !evidence.has_jsonrpc && evidence.shape == Shape::RpcError
-        {
-            rules.insert(Rule::F6);
-        }
         let kind = if let Some(error) = evidence.a2a {
             rules.insert(Rule::F2);
             Kind::A2a(error)

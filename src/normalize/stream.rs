@@ -293,6 +293,7 @@ impl Exchange {
             len: data.len(),
             unreadable: over == Over::End && document.is_none(),
             document: document.as_ref(),
+            is_utf8: true,
             // On this binding an error event needs its name (S-3), so one that has none does not pass.
             is_exact: self.binding == Binding::JsonRpc || event_name(&stream.held) == Some(b"error"),
             over,

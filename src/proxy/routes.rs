@@ -15,6 +15,7 @@ use super::settings::{self, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
 use crate::normalize::{Binding, Interface, Policy, Target};
 use crate::observe::{Lane, Metrics};
+use crate::protocol::a2a::percent_decode;
 
 /// The longest A2A route below a base: `/{tenant}/tasks/{id}/pushNotificationConfigs/{configId}`.
 const ROUTE_SEGMENTS: usize = 5;
@@ -57,6 +58,8 @@ struct Interfaces {
     json_rpc: HashMap<Box<str>, Candidate>,
     /// Base paths without a trailing slash.
     http_json: HashMap<Box<str>, Candidate>,
+    /// JSON-RPC interfaces by the spelling that lenient routers reduce a path to, see [`loose`].
+    likely: HashMap<String, Candidate>,
     /// Until an interface is known, every POST may be a call (I-1).
     unknown: Option<Candidate>,
 }
@@ -140,11 +143,15 @@ impl Host {
         if let Some(candidate) = &interfaces.unknown {
             return ask(candidate);
         }
-        if !interfaces.json_rpc.is_empty() {
+        let mut may_be_loose = !interfaces.json_rpc.is_empty();
+        if may_be_loose {
             let plain = plain(path);
             let exact = plain.strip_suffix('/').unwrap_or(&plain);
-            if let Some(found) = interfaces.json_rpc.get(exact).and_then(&mut ask) {
-                return Some(found);
+            if let Some(candidate) = interfaces.json_rpc.get(exact) {
+                may_be_loose = false;
+                if let Some(found) = ask(candidate) {
+                    return Some(found);
+                }
             }
         }
         if !interfaces.http_json.is_empty() {
@@ -156,6 +163,9 @@ impl Host {
                     return Some(found);
                 }
             }
+        }
+        if may_be_loose {
+            return interfaces.likely.get(&loose(path)).and_then(&mut ask);
         }
         None
     }
@@ -177,6 +187,11 @@ impl Interfaces {
             match paths.entry(path.into()) {
                 Entry::Vacant(place) => {
                     let lane = metrics.lane(host, &interface.path, Some(interface.binding));
+                    if interface.binding == Binding::JsonRpc {
+                        let target = Target::Likely(interface.clone());
+                        let candidate = Candidate { target, lane: lane.clone() };
+                        table.likely.entry(loose(path)).or_insert(candidate);
+                    }
                     place.insert(Candidate { target: Target::Interface(interface.clone()), lane });
                 }
                 // A card lists one URL once per protocol version: one interface with all of them.
@@ -194,6 +209,22 @@ impl Interfaces {
         }
         table
     }
+}
+
+/// A path as the most lenient router reads it: decoded, in lower case, without empty and dot segments.
+/// A JSON-RPC interface is its exact path (I-2), but a call that reaches it by another spelling must
+/// not get around the rules.
+fn loose(path: &str) -> String {
+    let decoded = percent_decode(path).to_lowercase();
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in decoded.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            other => segments.push(other),
+        }
+    }
+    segments.join("/")
 }
 
 /// The path with needlessly encoded letters, digits and `-._~` decoded, as hosts read it: `/%61` is
@@ -281,6 +312,7 @@ mod tests {
         let _ = hosts.select("x").unwrap().find(path, |candidate| {
             seen.push(match &candidate.target {
                 Target::Interface(interface) => format!("{} {}", interface.binding.as_str(), interface.path),
+                Target::Likely(interface) => format!("likely {}", interface.path),
                 Target::Unknown => "unknown".into(),
             });
             None::<()>
@@ -329,9 +361,11 @@ mod tests {
         for (path, expected) in [
             ("/a2a", &["JSONRPC /a2a", "HTTP+JSON "][..]),
             ("/a2a/", &["JSONRPC /a2a", "HTTP+JSON "]),
-            ("/a2a//", &["HTTP+JSON "]),
+            ("/a2a//", &["HTTP+JSON ", "likely /a2a"]),
+            ("/A2A", &["HTTP+JSON ", "likely /a2a"]),
+            ("/x/../%41%32a", &["HTTP+JSON ", "likely /a2a"]),
             ("/%612a", &["JSONRPC /a2a", "HTTP+JSON "]),
-            ("/a2a%2F", &["HTTP+JSON "]),
+            ("/a2a%2F", &["HTTP+JSON ", "likely /a2a"]),
             ("/rest/tasks/1", &["HTTP+JSON /rest", "HTTP+JSON "]),
             ("/rest/t/tasks/1/pushNotificationConfigs/2", &["HTTP+JSON /rest"]),
             ("/rest/1/2/3/4/5/6", &[]),
@@ -346,7 +380,7 @@ mod tests {
             hosts(vec![host("a", &[], &[("/a", Binding::JsonRpc, "1.0"), ("/a", Binding::JsonRpc, "0.3")])]);
         let versions = hosts.select("").unwrap().find("/a", |candidate| match &candidate.target {
             Target::Interface(interface) => Some(interface.versions.clone()),
-            Target::Unknown => None,
+            Target::Likely(_) | Target::Unknown => None,
         });
         assert_eq!(versions.unwrap().0, ["1.0", "0.3"]);
     }

@@ -29,10 +29,12 @@ pub fn read_data(data: &Node, evidence: &mut Evidence) {
     match data {
         Node::Object(_) if data.get("@type").is_some() => read_element(data, evidence),
         Node::Object(members) => {
+            evidence.untyped_data = true;
             evidence.profile = profile(data);
             if evidence.profile.is_some() {
                 return;
             }
+            evidence.broken_profile = data.get("schema").and_then(Node::as_str) == Some(SEMAPRAX);
             read_reason(data, evidence);
             read_versions(data, evidence);
             for (name, value) in members {
@@ -52,8 +54,11 @@ pub fn read_data(data: &Node, evidence: &mut Evidence) {
                 read_element(element, evidence);
             }
         }
-        Node::Null => {}
-        _ => evidence.left_out += 1,
+        Node::Null => evidence.untyped_data = true,
+        _ => {
+            evidence.untyped_data = true;
+            evidence.left_out += 1;
+        }
     }
 }
 
@@ -74,6 +79,7 @@ fn read_element(element: &Node, evidence: &mut Evidence) {
         return;
     }
     let Some(kind) = element.get("@type") else {
+        evidence.untyped_data = true;
         // Untyped: a reason, a pydantic entry, or metadata.
         read_reason(element, evidence);
         read_versions(element, evidence);

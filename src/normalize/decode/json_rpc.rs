@@ -23,6 +23,8 @@ pub fn read(root: &Node, evidence: &mut Evidence) -> bool {
         Some(error) if !evidence.has_jsonrpc && is_status(error) => false,
         Some(error) if evidence.has_jsonrpc || error.get("code").is_some() => {
             evidence.shape = Shape::RpcError;
+            let beside = root.get("result").is_some_and(|result| !result.is_null());
+            evidence.contested = beside || errors > 1 || !evidence.has_jsonrpc;
             evidence.left_out += extra(root, &["jsonrpc", "id", "error"]);
             read_error(error, evidence);
             true

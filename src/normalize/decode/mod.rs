@@ -84,6 +84,13 @@ pub struct Evidence {
     pub details: Vec<(Box<str>, Node)>,
     /// An object of the known closed profile that validates (E-8).
     pub profile: Option<Node>,
+    /// Parsers disagree about what the body says: members are doubled, there is a result beside the
+    /// error, an array stands where one answer should (F-6).
+    pub contested: bool,
+    /// The data is not a list of typed details (E-5).
+    pub untyped_data: bool,
+    /// An object of the closed profile that does not validate (E-8).
+    pub broken_profile: bool,
     /// Members, elements and values that have no place in an answer.
     pub left_out: u32,
 }
@@ -97,6 +104,7 @@ pub fn decode(root: Option<&Node>, is_empty: bool) -> Evidence {
         return evidence;
     }
     let Some(root) = root else { return evidence };
+    evidence.contested = matches!(root, Node::Array(_));
     evidence.has_jsonrpc = root.members().iter().any(|(name, _)| &**name == "jsonrpc");
     if !(envelope::read(root, &mut evidence)
         || json_rpc::read(root, &mut evidence)
