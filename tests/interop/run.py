@@ -190,8 +190,8 @@ def check_all(processes, ran, ports, clients, only, how, say):
         wanted = {client: [call for call in r.host.calls_of(client) if only in f"{r.host.name} {client} {label(call)}"]
                   for client in r.host.clients}
         with ThreadPoolExecutor(2) as pool:
-            seen = pool.map(lambda client: ask(
-                processes, client, clients[client], [described(r, port, card_port, call) for call in wanted[client]]), wanted)
+            seen = pool.map(lambda client: ask(processes, client, clients[client], [
+                described(r, port, card_port, call) for call in wanted[client]]), wanted)
             for client, outcomes in zip(wanted, seen):
                 checks += [judge(r.host, client, call, outcome) for call, outcome in zip(wanted[client], outcomes)]
         checks += [check for check in raw_checks(r, port)

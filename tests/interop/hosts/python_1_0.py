@@ -2,7 +2,8 @@
 
 One process serves the same agent several times, over JSON-RPC and, below `/rest-GUARD`, over HTTP+JSON. What differs
 per path is how its owner guards tasks against other users (see GUARDS); everything else is what the SDK answers by
-itself. The agent card names the first. The user is the bearer token. Prints `listening PORT` once it accepts connections.
+itself. The agent card names the first. The user is the bearer token. Prints `listening PORT` once it accepts
+connections.
 """
 import json
 
