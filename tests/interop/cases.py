@@ -86,8 +86,13 @@ class Host:
     clients: tuple = ("python", "js")
 
     def calls_of(self, client):
-        """What a client can be asked to do: those of 0.3 know no other protocol."""
-        return [call for call in self.calls if client in ("python", "js") or call.protocol in ("", "0.3")]
+        """What a client can be asked to do: those of 0.3 know no other protocol, and are told where the host is."""
+        return [call for call in self.calls if client in ("python", "js")
+                or (call.protocol in ("", "0.3") and "discover" not in call.options)]
+
+    @property
+    def has_card(self):
+        return any("discover" in call.options for call in self.calls)
 
 CLIENTS_0_3 = ("python", "js", "python-0.3", "js-0.3")
 
@@ -105,6 +110,11 @@ def guarded(guards, told_apart):
             yield Call(f"{op}: unknown task", op, NOT_FOUND, "unknown", guard)
             yield Call(f"{op}: foreign task", op, told_apart.get((guard, op), NOT_FOUND), "foreign", guard)
 
+
+# A client that knows only an address, and a proxy that knows only the host's: both go by the agent card.
+BY_CARD = (Call("own task, found by the agent card", "get", RESULT, "own", options={"discover": True}),
+           Call("unknown task, found by the agent card", "get", NOT_FOUND, "unknown", options={"discover": True}),
+           Call("foreign task, found by the agent card", "get", NOT_FOUND, "foreign", options={"discover": True}))
 
 GUARDS_1_0 = ("scoped", "text", "object", "guard", "rest-scoped", "rest-text", "rest-object", "rest-guard")
 # DefaultRequestHandler 1.0.0 turns the store's "invalid params" into "not cancelable" on CancelTask, and -32602 on
@@ -160,17 +170,20 @@ HOSTS = (
           Call("unsupported version 9.9", "get", BAD_VERSION, "own", "rest-scoped", options={"version": "9.9"}),
           Call("push config unsupported", "push", NO_PUSH, "own", "rest-scoped"),
           Call("extended card not configured", "card", NO_CARD, "", "rest-scoped"),
+          *BY_CARD,
           Call("0.3 call to a 1.0 host", "get", NO_METHOD, "own", protocol="0.3")), RAW_1_0, RAW_REST),
     Host("python-0.3.26", "a2a-sdk 0.3.26", "0.3", ("scoped", "object", "guard"), LEGACY_APART,
          (*guarded(("scoped", "object", "guard"), LEGACY_APART),
           Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),
           Call("push config unsupported (the host says -32603)", "push", INTERNAL, "own"),
+          *BY_CARD,
           Call("1.0 call to a 0.3 host", "get", NO_METHOD, "own", protocol="1.0")), RAW_PYTHON_0_3,
          normalize_0_3=True, clients=CLIENTS_0_3),
     Host("js-0.3.14", "@a2a-js/sdk 0.3.14", "0.3", ("scoped", "object", "guard"), JS_APART,
          (*guarded(("scoped", "object", "guard"), JS_APART),
           Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),
           Call("push config unsupported", "push", NO_PUSH, "own"),
+          *BY_CARD,
           Call("1.0 call to a 0.3 host", "get", NO_METHOD, "own", protocol="1.0")), RAW_0_3,
          normalize_0_3=True, clients=CLIENTS_0_3),
 )

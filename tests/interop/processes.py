@@ -1,4 +1,5 @@
 """Starts hosts, proxies and clients, and ends exactly those, by their pid, whatever happens."""
+import http.client
 import json
 import os
 import socket
@@ -58,10 +59,14 @@ class Processes:
                 wait_for_port(port, process, name, log)
                 return port
             time.sleep(0.05)
-        raise ProcessError(f"{name} did not start within {START_TIMEOUT_S} s, see {log}")
+        how = "did not start in time" if process.poll() is None else f"ended with {process.returncode}"
+        raise ProcessError(f"{name} {how}, see {log}")
 
     def proxy(self, name, binary, port, interfaces, normalize_0_3):
-        """Starts the proxy in front of one host and returns the port it listens on."""
+        """Starts the proxy in front of one host and returns the port it listens on.
+
+        Without interfaces it takes them from the host's agent card (I-1).
+        """
         listen, admin = free_port(), free_port()
         lines = [f'[listen]\naddress = "127.0.0.1:{listen}"', f'[admin]\naddress = "127.0.0.1:{admin}"',
                  f'[[hosts]]\nname = "{name}"\nupstreams = ["127.0.0.1:{port}"]\n'
@@ -72,6 +77,7 @@ class Processes:
         config.write_text("\n\n".join(lines) + "\n")
         process, log = self.start(f"proxy-{name}", [binary, "run", "--config", config], None)
         wait_for_port(listen, process, f"the proxy before {name}", log)
+        wait_until_ready(admin, process, f"the proxy before {name}", log)
         return listen
 
     def client(self, name, command, calls):
@@ -100,6 +106,23 @@ def wait_for_port(port, process, name, log):
                 return
         time.sleep(0.05)
     raise ProcessError(f"{name} does not accept connections, see {log}")
+
+
+def wait_until_ready(admin, process, name, log):
+    """Until the proxy has its interfaces: a card may have to be fetched first."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", admin, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return
+        except (OSError, http.client.HTTPException):
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.05)
+    raise ProcessError(f"{name} does not get ready, see {log}")
 
 
 def free_port(state={"next": os.getpid() * 131}):

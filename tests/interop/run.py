@@ -71,7 +71,7 @@ def main():
             say("each owner has a task on every host")
             direct = proxied = None
             if options.direct or options.compare is not None:
-                ports = {r.host.name: r.port for r in ran}
+                ports = {r.host.name: (r.port, r.port) for r in ran}
                 direct = check_all(processes, ran, ports, clients, options.only, "without the proxy", say)
             if not options.direct:
                 ports = start_proxies(processes, Path(options.bin), ran, say)
@@ -153,12 +153,16 @@ def start_hosts(processes, work, hosts, say):
 
 
 def start_proxies(processes, binary, ran, say):
+    """By host the port of the proxy that is told its interfaces, and of the one that reads them in the agent card."""
     ports = {}
     for r in ran:
         interfaces = [(f"/{guard}", "HTTP+JSON" if over_rest(guard) else "JSONRPC", [r.host.protocol])
                       for guard in r.host.guards]
-        ports[r.host.name] = processes.proxy(r.host.name, binary, r.port, interfaces, r.host.normalize_0_3)
-    say(f"{len(ports)} proxies listen")
+        told = processes.proxy(r.host.name, binary, r.port, interfaces, r.host.normalize_0_3)
+        by_card = processes.proxy(f"{r.host.name}-by-card", binary, r.port, [], r.host.normalize_0_3) \
+            if r.host.has_card else None
+        ports[r.host.name] = told, by_card
+    say(f"{sum(port is not None for both in ports.values() for port in both)} proxies listen")
     return ports
 
 
@@ -182,11 +186,12 @@ def seed(ran):
 def check_all(processes, ran, ports, clients, only, how, say):
     checks = []
     for r in ran:
-        port = ports[r.host.name]
+        port, card_port = ports[r.host.name]
         wanted = {client: [call for call in r.host.calls_of(client) if only in f"{r.host.name} {client} {label(call)}"]
                   for client in r.host.clients}
         with ThreadPoolExecutor(2) as pool:
-            seen = pool.map(lambda client: ask(processes, client, clients[client], r, port, wanted[client]), wanted)
+            seen = pool.map(lambda client: ask(processes, client, clients[client], [
+                described(r, port, card_port, call) for call in wanted[client]]), wanted)
             for client, outcomes in zip(wanted, seen):
                 checks += [judge(r.host, client, call, outcome) for call, outcome in zip(wanted[client], outcomes)]
         checks += [check for check in raw_checks(r, port)
@@ -196,21 +201,24 @@ def check_all(processes, ran, ports, clients, only, how, say):
     return checks
 
 
-def ask(processes, client, command, ran, port, calls):
-    return processes.client(client, command, [described(ran, port, call) for call in calls]) if calls else []
+def ask(processes, client, command, calls):
+    return processes.client(client, command, calls) if calls else []
 
 
 def label(call):
     return f"{call.guard}: {call.name}"
 
 
-def described(ran, port, call):
+def described(ran, port, card_port, call):
     """The call as the client programs read it."""
+    options = call.options
+    if "discover" in options:
+        options = {**options, "discover": f"http://127.0.0.1:{card_port}"}
     tasks = {"own": ran.tasks.get((call.guard, CALLER)), "foreign": ran.tasks.get((call.guard, OWNER)),
              "unknown": UNKNOWN, "empty": ""}
     return {"url": f"http://127.0.0.1:{port}/{call.guard}", "protocol": call.protocol or ran.host.protocol,
             "binding": "HTTP+JSON" if over_rest(call.guard) else "JSONRPC", "op": call.op,
-            "task": tasks.get(call.task, call.task), "token": CALLER, **call.options}
+            "task": tasks.get(call.task, call.task), "token": CALLER, **options}
 
 
 def judge(host, client, call, seen):

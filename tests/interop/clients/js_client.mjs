@@ -3,9 +3,10 @@
 // Reads a JSON array of calls on standard input, writes one JSON line per call on standard output:
 // `{"outcome": "result" | "error", "class", "message", "code", "data", "http_status"}`. A call is
 // `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "context", "token",
-// "version", "reauthenticate"}`.
+// "version", "reauthenticate", "discover"}`.
 import {
-  ClientFactory, JsonRpcTransportFactory, RestTransportFactory, createAuthenticatingFetchWithRetry,
+  ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory,
+  createAuthenticatingFetchWithRetry,
 } from "@a2a-js/sdk/client";
 
 // Longer than any answer of a host on this machine takes.
@@ -74,8 +75,13 @@ async function run(call) {
   };
   const transports = [JsonRpcTransportFactory, RestTransportFactory]
     .map((Factory) => new Factory({ fetchImpl, legacyCompat: { enabled: true } }));
-  const client = await new ClientFactory({ transports }).createFromAgentCard(card);
+  const cardResolver = new DefaultAgentCardResolver({ fetchImpl, legacyCompat: { enabled: true } });
+  const factory = new ClientFactory({ transports, cardResolver });
   try {
+    // Who discovers knows no more than the host's address: the agent card says the rest.
+    const client = call.discover
+      ? await factory.createFromUrl(call.discover)
+      : await factory.createFromAgentCard(card);
     await operations[call.op](client, call);
     return { outcome: "result" };
   } catch (error) {

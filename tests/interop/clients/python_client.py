@@ -3,10 +3,11 @@
 Reads a JSON array of calls on standard input, writes one JSON line per call on standard output:
 `{"outcome": "result" | "error", "class", "message", "data", "http_status", "retry_after"}`.
 A call is `{"url", "binding": "JSONRPC" | "HTTP+JSON", "protocol": "1.0" | "0.3", "op", "task", "context", "token",
-"version", "reauthenticate"}`.
+"version", "reauthenticate", "discover"}`.
 """
 import httpx
 
+from a2a.client import ClientConfig, ClientFactory
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.client.transports.rest import RestTransport
 from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
@@ -54,7 +55,21 @@ async def perform(transport, call):
     raise ValueError(f"unknown op {op}")
 
 
+async def discover(call):
+    """Knows no more than the host's address: the agent card says the rest."""
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {call['token']}"}, timeout=TIMEOUT_S,
+                                 trust_env=False) as http:
+        try:
+            client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(call["discover"])
+            await client.get_task(GetTaskRequest(id=call["task"]))
+            return {"outcome": "result"}
+        except Exception as error:  # whatever it is, it is what a caller sees
+            return error_seen(error, code=None, data=getattr(error, "data", None))
+
+
 async def run(call):
+    if "discover" in call:
+        return await discover(call)
     kind = {("JSONRPC", "1.0"): JsonRpcTransport, ("JSONRPC", "0.3"): CompatJsonRpcTransport,
             ("HTTP+JSON", "1.0"): RestTransport}[call["binding"], call["protocol"]]
     card = AgentCard(

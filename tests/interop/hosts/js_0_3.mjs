@@ -73,6 +73,11 @@ const listener = app.listen(0, "127.0.0.1", () => {
         .json({ message: `Task ${id} belongs to ${owner}`, error: "Forbidden", statusCode: 403 });
     };
     const middlewares = guard === "guard" ? [express.json(), refuse] : [];
+    // The card of the first interface, below the address that the caller used.
+    if (guard === GUARDS[0]) {
+      app.get("/.well-known/agent-card.json", (request, response) =>
+        response.json({ ...card, url: `http://${request.headers.host}/${guard}` }));
+    }
     app.use(`/${guard}`, ...middlewares, jsonRpcHandler({
       requestHandler: new DefaultRequestHandler(card, store, executor),
       userBuilder: async (request) => ({ isAuthenticated: true, userName: bearer(request) }),

@@ -6,6 +6,7 @@ accepts connections.
 """
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.apps.jsonrpc import A2AStarletteApplication
@@ -79,15 +80,25 @@ class GuardedApplication(A2AStarletteApplication):
                             headers={"X-Tenant": owner, "ETag": f'"{task}"', "Cache-Control": "private"})
 
 
+def agent_card(base, guard):
+    return AgentCard(
+        name=f"legacy-{guard}", description="finishes at once", version="1", url=f"{base}/{guard}",
+        preferred_transport="JSONRPC", default_input_modes=["text"], default_output_modes=["text"], skills=[],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=False),
+        supports_authenticated_extended_card=False)
+
+
+async def serve_card(request):
+    """The card of the first interface, below the address that the caller used."""
+    card = agent_card(str(request.base_url).rstrip("/"), GUARDS[0])
+    return JSONResponse(card.model_dump(by_alias=True, exclude_none=True, mode="json"))
+
+
 def build(base):
-    routes = []
+    routes = [Route("/.well-known/agent-card.json", serve_card)]
     for guard in GUARDS:
         path = f"/{guard}"
-        card = AgentCard(
-            name=f"legacy-{guard}", description="finishes at once", version="1", url=f"{base}{path}",
-            preferred_transport="JSONRPC", default_input_modes=["text"], default_output_modes=["text"], skills=[],
-            capabilities=AgentCapabilities(streaming=True, push_notifications=False),
-            supports_authenticated_extended_card=False)
+        card = agent_card(base, guard)
         handler = DefaultRequestHandler(agent_executor=FinishingExecutor(), task_store=GuardedStore(guard))
         application = GuardedApplication(agent_card=card, http_handler=handler, context_builder=ContextBuilder())
         routes += [r for r in application.routes(rpc_url=path) if r.path == path]

@@ -2,16 +2,18 @@
 
 One process serves the same agent several times, over JSON-RPC and, below `/rest-GUARD`, over HTTP+JSON. What differs
 per path is how its owner guards tasks against other users (see GUARDS); everything else is what the SDK answers by
-itself. The user is the bearer token. Prints `listening PORT` once it accepts connections.
+itself. The agent card names the first. The user is the bearer token. Prints `listening PORT` once it accepts
+connections.
 """
 import json
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes import DefaultServerCallContextBuilder, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types.a2a_pb2 import (AgentCapabilities, AgentCard, AgentInterface, Task, TaskState, TaskStatus)
@@ -112,16 +114,25 @@ def addressed_task(path, body):
         return None
 
 
+def agent_card(base, name):
+    return AgentCard(
+        name=f"legacy-{name}", version="1", default_input_modes=["text"], default_output_modes=["text"],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=True),
+        supported_interfaces=[AgentInterface(url=f"{base}/{name}", protocol_version="1.0",
+                                             protocol_binding="HTTP+JSON" if "rest-" in name else "JSONRPC")])
+
+
+async def serve_card(request):
+    """The card of the first interface, below the address that the caller used."""
+    return JSONResponse(agent_card_to_dict(agent_card(str(request.base_url).rstrip("/"), GUARDS[0])))
+
+
 def build(base):
-    routes, stores = [], {}
+    routes, stores = [Route("/.well-known/agent-card.json", serve_card)], {}
     for guard in GUARDS:
         for name in (guard, f"rest-{guard}"):
             rest = name != guard
-            card = AgentCard(
-                name=f"legacy-{name}", version="1", default_input_modes=["text"], default_output_modes=["text"],
-                capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=True),
-                supported_interfaces=[AgentInterface(url=f"{base}/{name}", protocol_version="1.0",
-                                                     protocol_binding="HTTP+JSON" if rest else "JSONRPC")])
+            card = agent_card(base, name)
             store = GuardedStore(guard)
             handler = DefaultRequestHandler(agent_executor=FinishingExecutor(), task_store=store, agent_card=card)
             if rest:
