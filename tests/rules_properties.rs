@@ -431,6 +431,8 @@ proptest! {
         let once = host.run(&request, &answer);
         prop_assume!(!once.host_head && !once.body.is_empty());
         prop_assume!(faults_of(&once.body, binding(&host), 1 << 20).is_ok());
+        // On a task's route a 404 collapses unless a JSON-RPC body explains it (O-3), and ours is none.
+        prop_assume!(!(binding(&host) == Binding::HttpJson && once.reason().as_deref() == Some("METHOD_NOT_FOUND")));
         let again = Answer { status: once.status, headers: once.headers.clone(), ..Answer::raw(200, once.body.clone()) };
         let twice = host.run(&request, &again);
         prop_assert_eq!(once.visible(), twice.visible());
