@@ -149,6 +149,9 @@ fn q1_what_cannot_be_echoed_does_not_break_the_answer() {
         &b"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"GetTask\",\"params\":{\"id\":\"t-1\"}}"[..],
         b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"GetTask\",\"params\":{\"id\":\"\xff\xfe\"}}",
         b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"GetTask\",\"params\":{\"id\":\"\\ud800\"}}",
+        b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"GetTask\",\"params\":{\"id\":\"t-1",
+        b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"GetTask\",\"params\":{\"id\":\"t-\\",
+        b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"GetTask\",\"params\":{\"id\":-",
         b"{\"jsonrpc\":\"2.0\",\"id\":NaN,\"method\":\"GetTask\",\"params\":{\"id\":\"t-1\"}}",
         b"{\"jsonrpc\":\"2.0\",\"id\":-Infinity,\"method\":\"GetTask\",\"params\":{\"id\":NaN}}",
     ] {

@@ -24,6 +24,8 @@ struct Slot {
     raw: Vec<u8>,
     seen: u32,
     too_long: bool,
+    /// The value was read to its end.
+    complete: bool,
 }
 
 impl Slot {
@@ -298,7 +300,10 @@ impl Visitor for Reader {
         {
             self.other_operations.push((operation, is_0_3));
         }
-        self.reading = Place::Nowhere;
+        let place = std::mem::replace(&mut self.reading, Place::Nowhere);
+        if let Some((slot, _)) = self.slot(place) {
+            slot.complete = true;
+        }
     }
 }
 
@@ -327,8 +332,8 @@ impl Id {
 /// The task a call names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// The id as JSON, for the echo; `None` if it cannot be echoed: doubled, or longer than any
-    /// answer may be.
+    /// The id as JSON, for the echo; `None` if it cannot be echoed: doubled, cut off, no strict JSON, or
+    /// longer than any answer may be.
     pub json: Option<Box<str>>,
     /// The id, decoded.
     pub text: Option<Box<str>>,
@@ -551,7 +556,7 @@ impl Reader {
         if !slot.names() {
             return None;
         }
-        if slot.seen > 1 || slot.too_long {
+        if slot.seen > 1 || slot.too_long || !slot.complete {
             return Some(Task { json: None, text: None });
         }
         let raw = std::str::from_utf8(&slot.raw).ok();

@@ -263,6 +263,7 @@ impl Judge<'_> {
                 (None, None) if self.named && matches!(inner, 404 | 410) => {
                     return Ok(self.collapse("status_404", rules));
                 }
+                (None, None) if inner == 400 && says_params(&evidence) => Kind::Rpc(RpcError::InvalidParams),
                 (None, None) => kind_of_status(inner),
             }
         } else {
@@ -274,6 +275,15 @@ impl Judge<'_> {
         if !matches!(kind, Kind::Refusal(_)) && evidence.a2a.is_none() {
             rules.insert(Rule::F3);
         }
+        let is_server_error = kind == Kind::Code(-32000);
+        let is_http = self.setting.binding == Binding::HttpJson;
+        // That binding has no place for a code of one's own: the status says what there is to say.
+        let kind = match kind {
+            Kind::Code(_) if is_http => {
+                kind_of_status(if status >= 400 { status } else { evidence.inner_status.unwrap_or(500) })
+            }
+            kind => kind,
+        };
         if status >= 400 && matches!(kind, Kind::A2a(_)) {
             rules.insert(Rule::F10);
         }
@@ -291,7 +301,8 @@ impl Judge<'_> {
         let speaks_openly = evidence.shape != Shape::Other
             && (evidence.shape != Shape::RpcStatus
                 || evidence.a2a.is_some()
-                || evidence.rpc_reason.is_some());
+                || evidence.rpc_reason.is_some()
+                || evidence.openwop_reason.is_some());
         let message = if speaks_openly { evidence.message } else { None };
         Ok(fault(Fault {
             kind,
@@ -304,7 +315,7 @@ impl Judge<'_> {
             versions: evidence.versions,
             violations: evidence.violations,
             details: evidence.details,
-            profile: evidence.profile.filter(|_| kind == Kind::Code(-32000)),
+            profile: evidence.profile.filter(|_| is_server_error || is_http && !matches!(kind, Kind::A2a(_))),
         }))
     }
 
@@ -562,6 +573,16 @@ fn fault(fault: Fault) -> Decision {
 /// again what the status word does.
 fn names_error(code: CodeSpelling) -> bool {
     !matches!(code, CodeSpelling::Absent | CodeSpelling::Integer(0..=599))
+}
+
+/// Whether an OpenWOP reason on a 400, which is the status of several errors on HTTP+JSON, is about the
+/// parameters: the registry tells, and of a vendor's only one text says otherwise (E-5).
+fn says_params(evidence: &Evidence) -> bool {
+    let Some(reason) = &evidence.openwop_reason else { return false };
+    match openwop::status_of_reason(reason) {
+        Some(status) => matches!(status, 400 | 422),
+        None => evidence.message.as_deref() != Some(RpcError::InvalidRequest.message()),
+    }
 }
 
 /// F-3: a registered code is that error, another integer is kept.

@@ -191,6 +191,15 @@ pub fn reason(code: &str) -> String {
     code.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect()
 }
 
+/// The status of the registered code that a reason stands for.
+#[must_use]
+pub fn status_of_reason(reason: &str) -> Option<u16> {
+    match classify(&reason.to_ascii_lowercase()) {
+        Some(CodeKind::Known(status)) => Some(status),
+        Some(CodeKind::Unregistered(_) | CodeKind::Vendor) | None => None,
+    }
+}
+
 /// Whether a reason (in any case) is one of the first row's codes.
 #[must_use]
 pub fn reason_is_unreadable(reason: &str) -> bool {

@@ -516,3 +516,73 @@ fn p1_own_answers_in_both_bindings() {
         assert_eq!(seen.header("retry-after"), retry);
     }
 }
+
+/// Every code of the registry, those seen in the field, and two vendors'.
+fn envelope_codes() -> Vec<(String, u16)> {
+    let facts: Value = serde_json::from_str(include_str!("../facts/openwop-codes.json")).unwrap();
+    let registered = facts["codes"].as_array().unwrap().iter().map(|c| {
+        let status = u16::try_from(c["httpStatus"].as_u64().unwrap()).unwrap();
+        (c["code"].as_str().unwrap().to_owned(), status)
+    });
+    let seen = facts["unregistered_seen_in_hosts"].as_array().unwrap().iter();
+    let seen = seen.map(|c| (c.as_str().unwrap().to_owned(), 400));
+    let vendors = ["acme.ledger_locked", "acme-labs.no_entry"].map(|c| (c.to_owned(), 409));
+    registered.chain(seen).chain(vendors).collect()
+}
+
+#[test]
+fn e5_normalizing_twice_is_normalizing_once_for_every_envelope() {
+    let http = |method: Method, path: &str| (Host::http(), Request::http(method, path));
+    let requests = [
+        (Host::rpc(), Request::send()),
+        (Host::rpc(), Request::send_to_task()),
+        (Host::rpc(), Request::get_task()),
+        http(Method::POST, "/rest/message:send"),
+        http(Method::GET, "/rest/tasks/t-1"),
+        http(Method::GET, "/rest/extendedAgentCard"),
+    ];
+    for (code, own) in envelope_codes() {
+        for status in [own, 200, 400, 409, 422, 500, 503] {
+            for message in ["tenant acme", "Try again later"] {
+                for (host, request) in &requests {
+                    let first = Answer::json(status, &json!({"error": code, "message": message}));
+                    let once = host.run(request, &first);
+                    let why = format!("{code} on {status}: {}", once.text());
+                    assert!(!once.host_head && !once.text().contains("acme\""), "{why}");
+                    if once.json().get("jsonrpc").is_none()
+                        && once.reason().is_some_and(|r| r == "METHOD_NOT_FOUND")
+                    {
+                        continue;
+                    }
+                    let again = Answer {
+                        headers: once.headers.clone(),
+                        ..Answer::raw(once.status, once.body.clone())
+                    };
+                    let twice = host.run(request, &again);
+                    // On a task's route whatever is a 404 collapses (O-3); what was -32601 there is one.
+                    let collapses = once.status == 404 && request.path.ends_with("t-1");
+                    if !collapses {
+                        assert_eq!(twice.text(), once.text(), "{why}");
+                        assert_eq!(twice.status, once.status, "{why}");
+                        let conformant = twice.host_head || once.outcome.not_found;
+                        assert!(conformant, "{why}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn e4_a_code_of_ones_own_has_no_place_on_http_json() {
+    let send = Request::http(Method::POST, "/rest/message:send").body("{}");
+    for (status, leaves, reason) in
+        [(200, 500, "INTERNAL_ERROR"), (409, 400, "INVALID_REQUEST"), (503, 503, "INTERNAL_ERROR")]
+    {
+        for code in [-32000, -32052, 1234] {
+            let seen = Host::http().run(&send, &Answer::error(status, &error(code)));
+            assert_eq!((seen.status, seen.reason().as_deref()), (leaves, Some(reason)), "{code} on {status}");
+            assert!(!seen.text().contains("acme"));
+        }
+    }
+}

@@ -50,6 +50,10 @@ fn read_rpc_reason(details: &Node, evidence: &mut Evidence) {
     let reason = details.elements().iter().find_map(|d| d.get("reason")).and_then(Node::as_str);
     evidence.rpc_reason = reason.and_then(|reason| match reason {
         "PARSE_ERROR" | "JSON_PARSE" | "JSON_PARSE_ERROR" => Some(RpcError::Parse),
+        // The binding has one reason for two errors; ours that says so stays what it is (E-5).
+        "INVALID_REQUEST" if evidence.message.as_deref() == Some(RpcError::Parse.message()) => {
+            Some(RpcError::Parse)
+        }
         _ => RpcError::ALL.into_iter().rev().find(|e| e.http_reason() == reason),
     });
 }
