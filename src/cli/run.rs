@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch, UnixShutdownSignalWatch};
+use pingora::services::background::background_service;
 use pingora::services::listening::Service;
 
 use super::sources::{self, Sources};
@@ -15,7 +16,7 @@ use super::{FAILED, REFUSED, say};
 use crate::config::{ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
 use crate::observe::{Admin, Metrics, Readiness};
-use crate::proxy::{self, Assembly, Limits, Settings, Timeouts, Upstream};
+use crate::proxy::{self, Assembly, CardReader, Limits, Settings, Timeouts, Upstream};
 
 /// Run the proxy.
 ///
@@ -90,6 +91,9 @@ pub fn run(args: &Args) -> ExitCode {
     let known = model.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
     let readiness = Arc::new(Readiness::new(known));
     let mut assembly = Assembly::new(&settings, &metrics);
+    if let Some(reader) = CardReader::new(&settings, &assembly.hosts(), &metrics, &readiness) {
+        assembly.add(Box::new(background_service("agent cards", reader)));
+    }
     if !model.admin.address.is_empty() {
         let mut admin = Service::new("admin".to_owned(), Admin::new(metrics.clone(), readiness));
         admin.add_tcp(&model.admin.address);
@@ -212,6 +216,10 @@ fn settings(model: &Model) -> Settings {
             read: millis(host.timeouts.read),
             write: millis(host.timeouts.write),
             idle: millis(host.timeouts.idle),
+        },
+        card: proxy::Card {
+            refresh: Duration::from_secs(host.card.refresh_s),
+            max_bytes: host.card.max_bytes,
         },
     };
     Settings {

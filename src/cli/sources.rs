@@ -71,13 +71,6 @@ pub(super) fn refuse(problems: &Problems) {
 /// What may be run but is probably not meant.
 pub(super) fn warnings(model: &Model) -> Vec<String> {
     let mut warnings = Vec::new();
-    for host in model.hosts.iter().filter(|host| host.interfaces.is_empty()) {
-        warnings.push(format!(
-            "host {}: no interfaces configured, and this build does not read agent cards yet: every POST that \
-             is an A2A call is treated as one, and /readyz stays 503; add [[hosts.interfaces]]",
-            host.name
-        ));
-    }
     let admin = &model.admin.address;
     if !admin.is_empty() && !is_loopback(admin) {
         warnings.push(format!(

@@ -37,6 +37,9 @@ pub struct Frame<'a> {
     /// Seconds of the host's `Retry-After` (E-3).
     pub retry_after: Option<u64>,
     pub cap: usize,
+    /// A 0.3 request on the HTTP+JSON binding: clients of 0.3 agree on no body, so it says everything
+    /// (I-3).
+    pub merged: bool,
 }
 
 /// Optional members that the rules add to what a host said. For E-9 those it lacks stay away.
@@ -85,7 +88,8 @@ impl Frame<'_> {
             Binding::HttpJson => {
                 outcome.rules.insert(Rule::E4);
                 let (status, word) = http_status(fault);
-                Shaped { status, body: http_error(status, word, &message, details) }
+                let body = http_error(status, word, &message, details);
+                Shaped { status, body: if self.merged { merged(body, fault.kind, &message) } else { body } }
             }
         }
     }
@@ -334,7 +338,10 @@ impl Frame<'_> {
             let message = A2aError::TaskNotFound.message();
             match self.binding {
                 Binding::JsonRpc => rpc_error(id, A2aError::TaskNotFound.code(), message, details),
-                Binding::HttpJson => http_error(404, A2aError::TaskNotFound.status_word(), message, details),
+                Binding::HttpJson => {
+                    let body = http_error(404, A2aError::TaskNotFound.status_word(), message, details);
+                    if self.merged { merged(body, Kind::A2a(A2aError::TaskNotFound), message) } else { body }
+                }
             }
         };
         outcome.reason = Some(A2aError::TaskNotFound.reason());
@@ -376,7 +383,9 @@ impl Frame<'_> {
             }
             Binding::HttpJson => {
                 let status = if host_status >= 400 { host_status } else { 500 };
-                Shaped { status, body: http_error(status, status_word(status), OVERFLOW, Vec::new()) }
+                let body = http_error(status, status_word(status), OVERFLOW, Vec::new());
+                let kind = Kind::Rpc(RpcError::Internal);
+                Shaped { status, body: if self.merged { merged(body, kind, OVERFLOW) } else { body } }
             }
         }
     }
@@ -457,6 +466,21 @@ fn http_error(status: u16, word: &str, message: &str, details: Vec<Node>) -> Nod
         error.push(("details".into(), Node::Array(details)));
     }
     Node::object([("error", Node::Object(error))])
+}
+
+/// The Status body with what the 0.3 clients look for beside it: `code` and `message` (JS), `type` and
+/// `message` (Python).
+fn merged(body: Node, kind: Kind, message: &str) -> Node {
+    let Node::Object(mut members) = body else { return body };
+    members.push(("code".into(), Node::integer(code(kind))));
+    let name = match kind {
+        Kind::A2a(error) => Some(error.name()),
+        Kind::Rpc(error) => Some(error.name()),
+        Kind::Refusal(_) | Kind::Code(_) => None,
+    };
+    members.extend(name.map(|name| ("type".into(), Node::string(name))));
+    members.push(("message".into(), Node::string(message)));
+    Node::Object(members)
 }
 
 fn typed_violations(detail: &Node) -> Vec<Violation> {

@@ -341,6 +341,8 @@ pub struct Exchange {
     /// The request's `A2A-Version`.
     version: Option<Box<str>>,
     accepts_stream: bool,
+    /// A 0.3 request on the HTTP+JSON binding (I-3).
+    merged: bool,
     route: Option<Route>,
     pub(super) reader: CallReader,
     pub(super) phase: Phase,
@@ -395,6 +397,7 @@ impl Exchange {
             path: request.path.into(),
             version: version.single(),
             accepts_stream,
+            merged: is_0_3 && binding == Binding::HttpJson,
             route: route.as_ref().map(|(route, _)| route.clone()),
             reader: CallReader::new(
                 request.headers,
@@ -738,6 +741,7 @@ impl Exchange {
             offered,
             retry_after: disclose::retry_after(material.headers),
             cap: policy.response_cap_bytes,
+            merged: self.merged,
         };
         if material.unreadable {
             outcome.rules.insert(Rule::F6);
@@ -844,6 +848,7 @@ impl Exchange {
             offered: &[],
             retry_after: own.retry_after(),
             cap: self.policy.response_cap_bytes,
+            merged: self.merged,
         };
         let fault = Fault::new(own.kind(), own.status());
         let shaped = frame.shape(&fault, Additions::ALL, &mut outcome);

@@ -246,7 +246,7 @@ impl Judge<'_> {
             return Ok(Decision::Pass);
         }
         let forbidden = evidence.says_forbidden || evidence.code == CodeSpelling::Integer(-31403);
-        if self.named && forbidden && !self.keeps_scope() {
+        if self.named && forbidden {
             return Ok(self.collapse("reason_forbidden", rules));
         }
         if evidence.code == CodeSpelling::Unreadable
@@ -257,10 +257,13 @@ impl Judge<'_> {
         let kind = if let Some(error) = evidence.a2a {
             rules.insert(Rule::F2);
             Kind::A2a(error)
-        } else if evidence.shape == Shape::RpcStatus && evidence.code == CodeSpelling::Absent {
+        } else if evidence.shape == Shape::RpcStatus && !names_error(evidence.code) {
             let inner = if status >= 400 { status } else { evidence.inner_status.unwrap_or(500) };
             match (evidence.rpc_reason, Refusal::from_status(inner)) {
                 (Some(error), _) => Kind::Rpc(error),
+                (None, Some(Refusal::PermissionDenied)) if self.named => {
+                    return Ok(self.collapse("reason_forbidden", rules));
+                }
                 (None, Some(refusal)) => Kind::Refusal(refusal),
                 (None, None) if self.named && matches!(inner, 404 | 410) => {
                     return Ok(self.collapse("status_404", rules));
@@ -324,17 +327,25 @@ impl Judge<'_> {
         }
     }
 
+    /// The HTTP status an envelope's code stands for: where nobody registered it the answer's own, but
+    /// for the codes that the table itself names.
+    fn class(&self, code: &str, kind: CodeKind) -> u16 {
+        let own = self.setting.status;
+        match kind {
+            CodeKind::Known(class) => class,
+            CodeKind::Unregistered(class) if openwop::UNREADABLE.contains(&code) => class,
+            CodeKind::Unregistered(_) | CodeKind::Vendor if own >= 400 => own,
+            CodeKind::Unregistered(class) => class,
+            CodeKind::Vendor => 500,
+        }
+    }
+
     /// The table of section 3.
     fn envelope(&self, evidence: Evidence, rules: &mut RuleSet) -> Decision {
         rules.insert(Rule::F4);
         let Some(EnvelopeCode { code, kind }) = &evidence.envelope else { return Decision::Pass };
         let own = self.setting.status;
-        let class = match *kind {
-            CodeKind::Known(class) => class,
-            CodeKind::Unregistered(_) | CodeKind::Vendor if own >= 400 => own,
-            CodeKind::Unregistered(class) => class,
-            CodeKind::Vendor => 500,
-        };
+        let class = self.class(code, *kind);
         let operation = self.setting.call.operation;
         let unreadable = openwop::UNREADABLE.contains(&&**code);
         if self.named && unreadable {
@@ -344,7 +355,7 @@ impl Judge<'_> {
                 self.collapse("envelope", rules)
             };
         }
-        if self.named && class == 403 && !self.keeps_scope() {
+        if self.named && class == 403 {
             return self.collapse("envelope", rules);
         }
         let kind = match &**code {
@@ -439,11 +450,19 @@ impl Judge<'_> {
             if code == -32602 && self.hides_invalid_params() {
                 return Ok(self.collapse("invalid_params", rules));
             }
-            let forbidden = |e: &EnvelopeCode| {
-                openwop::UNREADABLE.contains(&&*e.code) || matches!(e.kind, CodeKind::Known(403))
-            };
-            if evidence.envelope.as_ref().is_some_and(forbidden) && !self.keeps_scope() {
-                return Ok(self.collapse("envelope", rules));
+            if let Some(EnvelopeCode { code, kind }) = &evidence.envelope {
+                let class = self.class(code, *kind);
+                if openwop::UNREADABLE.contains(&&**code) || class == 403 {
+                    return Ok(self.collapse("envelope", rules));
+                }
+                let invalid = matches!(class, 400 | 422) && !openwop::names_a2a_error(code);
+                if invalid && self.hides_invalid_params() {
+                    return Ok(self.collapse("invalid_params", rules));
+                }
+            }
+            let silent = evidence.shape == Shape::Other;
+            if silent && self.setting.status == 422 && self.hides_invalid_params() {
+                return Ok(self.collapse("invalid_params", rules));
             }
         }
         Err(Undecided)
@@ -465,6 +484,10 @@ impl Judge<'_> {
     fn is_version_refusal(&self, evidence: &Evidence, rules: &mut RuleSet) -> bool {
         if evidence.shape == Shape::Result || evidence.shape == Shape::Empty {
             return false;
+        }
+        if self.setting.binding == Binding::HttpJson && self.setting.status < 400 && !self.is_moved(evidence)
+        {
+            return false; // a success (I-4)
         }
         match (evidence.a2a, &evidence.envelope) {
             (Some(error), _) => {
@@ -538,6 +561,12 @@ fn refuse(refusal: Refusal, evidence: Evidence) -> Decision {
 
 fn fault(fault: Fault) -> Decision {
     Decision::Fault(Box::new(fault))
+}
+
+/// Whether a Status body's `code` names an error: google.rpc.Code's numbers and HTTP statuses only say
+/// again what the status word does.
+fn names_error(code: CodeSpelling) -> bool {
+    !matches!(code, CodeSpelling::Absent | CodeSpelling::Integer(0..=599))
 }
 
 /// F-3: a registered code is that error, another integer is kept.

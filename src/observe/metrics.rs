@@ -1,13 +1,13 @@
 //! Prometheus metrics (U-4), with handles resolved once per host and interface so that a request
 //! costs no label look-up. Every label value is from the configuration or from a closed list (D-4).
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prometheus::core::Collector;
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
 
 use crate::normalize::{Binding, DroppedKind, Outcome, Rule, Verdict};
@@ -49,6 +49,10 @@ pub struct Metrics {
     inflight: IntGauge,
     streams: IntGauge,
     last_rewrite: IntGaugeVec,
+    card_reads: IntCounterVec,
+    card_age: GaugeVec,
+    /// When each host's card was last read well.
+    cards: Mutex<Vec<(String, Instant)>>,
 }
 
 fn opts(name: &str, help: &str) -> Opts {
@@ -127,8 +131,18 @@ impl Metrics {
                 opts("last_rewrite_timestamp_seconds", "When an answer was last rewritten, in Unix time."),
                 &["host", "interface"],
             )?,
+            card_reads: counters(
+                "card_reads_total",
+                "Readings of agent cards, by whether the card could be used.",
+                &["host", "result"],
+            )?,
+            card_age: GaugeVec::new(
+                opts("card_age_seconds", "Time since the host's agent card was last read and could be used."),
+                &["host"],
+            )?,
+            cards: Mutex::default(),
         };
-        let all: [Box<dyn Collector>; 13] = [
+        let all: [Box<dyn Collector>; 15] = [
             Box::new(metrics.responses.clone()),
             Box::new(metrics.rewrites.clone()),
             Box::new(metrics.faults.clone()),
@@ -141,6 +155,8 @@ impl Metrics {
             Box::new(metrics.inflight.clone()),
             Box::new(metrics.streams.clone()),
             Box::new(metrics.last_rewrite.clone()),
+            Box::new(metrics.card_reads.clone()),
+            Box::new(metrics.card_age.clone()),
             Box::new(info),
         ];
         for collector in all {
@@ -177,9 +193,26 @@ impl Metrics {
         self.inflight.get()
     }
 
+    /// A host's agent card was read, or could not be used (I-1).
+    pub fn card_read(&self, host: &str, usable: bool) {
+        let result = if usable { "usable" } else { "unusable" };
+        self.card_reads.with_label_values(&[host, result]).inc();
+        if !usable {
+            return;
+        }
+        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        match cards.iter_mut().find(|(name, _)| name == host) {
+            Some((_, at)) => *at = Instant::now(),
+            None => cards.push((host.to_owned(), Instant::now())),
+        }
+    }
+
     /// The text exposition format of everything.
     #[must_use]
     pub fn render(&self) -> String {
+        for (host, at) in self.cards.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            self.card_age.with_label_values(&[host.as_str()]).set(at.elapsed().as_secs_f64());
+        }
         let mut text = Vec::new();
         // Writing to memory fails only for a metric without a value, and those are left out.
         _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);

@@ -43,6 +43,22 @@ impl A2aError {
         Self::ALL.into_iter().find(|e| e.code() == code)
     }
 
+    /// The name the specification gives it (A2A §3.3.2).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TaskNotFound => "TaskNotFoundError",
+            Self::TaskNotCancelable => "TaskNotCancelableError",
+            Self::PushNotificationNotSupported => "PushNotificationNotSupportedError",
+            Self::UnsupportedOperation => "UnsupportedOperationError",
+            Self::ContentTypeNotSupported => "ContentTypeNotSupportedError",
+            Self::InvalidAgentResponse => "InvalidAgentResponseError",
+            Self::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
+            Self::ExtensionSupportRequired => "ExtensionSupportRequiredError",
+            Self::VersionNotSupported => "VersionNotSupportedError",
+        }
+    }
+
     /// The ErrorInfo reason (RFC 0211 §A).
     #[must_use]
     pub fn reason(self) -> &'static str {
@@ -212,7 +228,9 @@ impl Route {
         let segments: Vec<String> = below.split('/').map(percent_decode).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         Self::of(&segments, method, false).or_else(|| match segments.split_first() {
-            Some((tenant, rest)) if !tenant.is_empty() => Self::of(rest, method, true),
+            // The routes of 0.3 begin with their version, which is no tenant.
+            Some((&"v1", ["card"])) => Self::of(&["extendedAgentCard"], method, false),
+            Some((tenant, rest)) if !tenant.is_empty() => Self::of(rest, method, *tenant != "v1"),
             _ => None,
         })
     }
@@ -286,6 +304,7 @@ mod tests {
         for (row, error) in rows.iter().zip(A2aError::ALL) {
             assert_eq!(row["code"].as_i64().unwrap(), error.code());
             assert_eq!(row["reason"], error.reason());
+            assert_eq!(row["name"], error.name());
             assert_eq!(row["http_status"].as_u64().unwrap(), u64::from(error.http_status()));
             assert_eq!(row["rpc_status"], error.status_word());
             assert_eq!(row["message"], error.message());

@@ -30,6 +30,18 @@ impl RpcError {
         Self::ALL.into_iter().find(|e| e.code() == code)
     }
 
+    /// The name A2A gives it (A2A §9.5).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parse => "JSONParseError",
+            Self::InvalidRequest => "InvalidRequestError",
+            Self::MethodNotFound => "MethodNotFoundError",
+            Self::InvalidParams => "InvalidParamsError",
+            Self::Internal => "InternalError",
+        }
+    }
+
     /// The canonical text (D-1).
     #[must_use]
     pub fn message(self) -> &'static str {
@@ -153,6 +165,7 @@ mod tests {
         for row in rows {
             let error = RpcError::from_code(row["code"].as_i64().unwrap()).unwrap();
             assert_eq!(row["message"], error.message());
+            assert_eq!(row["name"], error.name());
             assert_eq!(row["http_json_reason"], error.http_reason());
             assert_eq!(row["http_json_status"].as_u64().unwrap(), u64::from(error.http_status()));
         }

@@ -1,6 +1,7 @@
 //! What the wire formats are; no decisions.
 
 pub mod a2a;
+pub mod card;
 pub mod charset;
 pub mod coding;
 pub mod google_rpc;

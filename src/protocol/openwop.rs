@@ -137,6 +137,18 @@ pub const UNREADABLE: &[&str] = &[
     "workspace_membership_required",
 ];
 
+/// Whether the specification's table makes an A2A error of this code although its status is 400 or 422.
+#[must_use]
+pub fn names_a2a_error(code: &str) -> bool {
+    matches!(
+        code,
+        "capability_required"
+            | "capability_not_provided"
+            | "interop_version_unsupported"
+            | "protocol_version_mismatch"
+    )
+}
+
 /// What an envelope's `error` member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeKind {

@@ -3,8 +3,10 @@
 //! `server` assembles the process, `routes` knows which host and interface a request is for,
 //! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
 //! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
-//! says itself, and `front` catches requests that Pingora refuses before the first hook.
+//! says itself, `front` catches requests that Pingora refuses before the first hook, and `cards` learns
+//! the interfaces of a host from its agent card.
 
+mod cards;
 mod front;
 mod hold;
 mod own_answers;
@@ -15,6 +17,7 @@ mod service;
 mod settings;
 mod upstream;
 
+pub use cards::CardReader;
 pub use routes::Hosts;
 pub use server::{Assembly, run};
-pub use settings::{Host, Limits, Settings, Timeouts, Upstream};
+pub use settings::{Card, Host, Limits, Settings, Timeouts, Upstream};

@@ -283,6 +283,7 @@ mod tests {
                 write: Duration::from_secs(1),
                 idle: Duration::from_secs(1),
             },
+            card: settings::Card::default(),
         }
     }
 

@@ -30,6 +30,22 @@ pub struct Host {
     pub interfaces: Vec<Arc<Interface>>,
     pub limits: Limits,
     pub timeouts: Timeouts,
+    pub card: Card,
+}
+
+/// How the agent card is read, where no interface is configured (I-1).
+#[derive(Debug, Clone, Copy)]
+pub struct Card {
+    /// Time between two readings.
+    pub refresh: Duration,
+    /// Bytes of a card, at the most.
+    pub max_bytes: usize,
+}
+
+impl Default for Card {
+    fn default() -> Self {
+        Self { refresh: Duration::from_secs(60), max_bytes: 4 << 20 }
+    }
 }
 
 /// One address of a host.

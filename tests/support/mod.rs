@@ -62,6 +62,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
                 write: Duration::from_secs(5),
                 idle: Duration::from_secs(5),
             },
+            card: a2a_errata::proxy::Card::default(),
         }],
     }
 }

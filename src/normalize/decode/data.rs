@@ -39,7 +39,10 @@ pub fn read_data(data: &Node, evidence: &mut Evidence) {
                 match (&**name, value) {
                     ("reason" | "domain", Node::String(_)) => {}
                     ("errors" | "detail", Node::Array(_)) => read_violations(value, evidence),
-                    ("metadata", Node::Object(inner)) => read_metadata(inner, evidence),
+                    ("metadata", Node::Object(inner)) => {
+                        read_versions(value, evidence);
+                        read_metadata(inner, evidence);
+                    }
                     _ => push_metadata(name, value, evidence),
                 }
             }

@@ -1,0 +1,61 @@
+# What there is to do with this repository. `make` alone lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+BIN := target/release/a2a-errata
+TOOLS := target/tools
+CARGO_DENY_VERSION := 0.20.2
+export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
+
+.PHONY: help setup build demo test bench clean-interop cargo-deny
+.PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
+
+help: ## List what there is to do
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
+		| while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
+
+setup: ## Install what building and testing need and is missing (apt on Debian and Ubuntu)
+	@.ci/setup
+
+build: setup ## Build the release binary
+	@cargo build --release --locked --bin a2a-errata
+
+demo: build ## Show each kind of fault before and after the proxy
+	@$(BIN) demo
+
+test: setup ## Run all tests: cargo, black box, interop with real SDKs; ends with a table
+	@tests/run_all.py
+
+lint: cargo-deny ## Check format, lints, documentation and dependencies; goes on after a failure
+	@$(MAKE) --no-print-directory --keep-going lint-format lint-clippy lint-docs lint-dependencies
+
+lint-format:
+	@cargo fmt --check
+
+lint-clippy:
+	@cargo clippy --all-targets --locked -- -D warnings
+
+lint-docs:
+	@RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
+
+lint-dependencies:
+	@cargo deny --locked check licenses bans sources
+	@if timeout 120 cargo deny fetch db >/dev/null 2>&1; then cargo deny --locked check advisories; \
+		else echo "advisories: skipped because the advisory database could not be fetched"; fi
+
+bench: build ## Measure what the proxy costs
+	@benches/run
+
+clean-interop: ## Remove the SDKs that `make test` installed
+	@rm -rf target/interop
+
+# An unoptimized cargo-deny is built in a minute and checks this tree in two seconds.
+cargo-deny:
+	@if ! cargo deny --version >/dev/null 2>&1; then \
+		echo "Installing cargo-deny $(CARGO_DENY_VERSION) below $(TOOLS)"; \
+		CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-deny --version $(CARGO_DENY_VERSION) \
+			--root $(TOOLS) --target-dir $(TOOLS)/build; \
+		rm -rf $(TOOLS)/build; \
+	fi

@@ -1,0 +1,304 @@
+//! Learns a host's interfaces from its agent card, and keeps learning (I-1).
+//!
+//! A host that lists interfaces in the configuration is not asked. Another one is asked at the start
+//! and then every `card.refresh_s`; what it last said well stands until it says something better. A
+//! card that cannot be used is counted and logged with its reason, never with its text (D-4).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, StatusCode, header};
+use pingora::connectors::http::Connector;
+use pingora::protocols::http::client::HttpSession;
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use pingora_http::RequestHeader;
+
+use super::routes::{Host, Hosts};
+use super::settings::{self, Settings};
+use crate::normalize::{Binding, Interface};
+use crate::observe::{Metrics, Readiness};
+use crate::protocol::card::{self, CardBinding, Listed};
+use crate::protocol::coding::Decoder;
+
+/// Whole patience with one fetch.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Until a first card is known the host is asked again sooner, twice as long apart each time.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+
+/// Reads the cards of every host that has to be asked.
+pub struct CardReader {
+    hosts: Arc<Hosts>,
+    sources: Vec<Arc<Source>>,
+    metrics: Arc<Metrics>,
+    readiness: Arc<Readiness>,
+}
+
+/// One host to be asked.
+struct Source {
+    host: Arc<Host>,
+    /// Sent as `Host`, and what absolute URLs in the card may name.
+    authorities: Vec<String>,
+    upstreams: Vec<String>,
+    card: settings::Card,
+}
+
+/// What was last learned.
+#[derive(Default)]
+struct Known {
+    etag: Option<header::HeaderValue>,
+    /// The card differs by `A2A-Version`, so the one for 0.3 is read too.
+    varies: bool,
+    interfaces: Vec<Interface>,
+}
+
+/// What one fetch gave.
+enum Fetched {
+    Card { listed: Vec<Listed>, etag: Option<header::HeaderValue>, varies: bool },
+    NotModified,
+}
+
+impl CardReader {
+    /// `None` when every host lists its interfaces in the configuration.
+    #[must_use]
+    pub fn new(
+        settings: &Settings,
+        hosts: &Arc<Hosts>,
+        metrics: &Arc<Metrics>,
+        readiness: &Arc<Readiness>,
+    ) -> Option<Self> {
+        let sources: Vec<_> = settings
+            .hosts
+            .iter()
+            .zip(hosts.iter())
+            .filter(|(settings, _)| settings.interfaces.is_empty())
+            .map(|(settings, host)| {
+                Arc::new(Source {
+                    host: host.clone(),
+                    authorities: settings.authorities.iter().map(|a| a.to_ascii_lowercase()).collect(),
+                    upstreams: settings.upstreams.iter().map(|u| u.address.to_ascii_lowercase()).collect(),
+                    card: settings.card,
+                })
+            })
+            .collect();
+        (!sources.is_empty()).then(|| Self {
+            hosts: hosts.clone(),
+            sources,
+            metrics: metrics.clone(),
+            readiness: readiness.clone(),
+        })
+    }
+
+    async fn watch(&self, source: &Source) {
+        let connector = Connector::new(None);
+        let mut known = Known::default();
+        let mut wait = FIRST_RETRY;
+        loop {
+            let name = &source.host.name;
+            match self.refresh(&connector, source, &mut known).await {
+                Ok(changed) => {
+                    self.metrics.card_read(name, true);
+                    if changed {
+                        let interfaces: Vec<_> = known.interfaces.iter().cloned().map(Arc::new).collect();
+                        self.hosts.set_interfaces(name, &interfaces);
+                        self.readiness.set(name, true);
+                        tracing::info!(host = %name, interfaces = interfaces.len(), "agent card read");
+                    }
+                    wait = source.card.refresh;
+                }
+                Err(reason) => {
+                    self.metrics.card_read(name, false);
+                    let kept = known.interfaces.len();
+                    tracing::warn!(host = %name, reason, kept, "agent card not usable");
+                    wait = if kept > 0 { source.card.refresh } else { (wait * 2).min(source.card.refresh) };
+                }
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Asks the host. `true` if its interfaces are others than before.
+    async fn refresh(
+        &self,
+        connector: &Connector,
+        source: &Source,
+        known: &mut Known,
+    ) -> Result<bool, &'static str> {
+        let (mut listed, etag, varies) = match fetch(connector, source, "1.0", known.etag.as_ref()).await? {
+            Fetched::NotModified if !known.varies => return Ok(false),
+            // The other card may have changed without this one.
+            Fetched::NotModified => match fetch(connector, source, "1.0", None).await? {
+                Fetched::Card { listed, etag, varies } => (listed, etag, varies),
+                Fetched::NotModified => return Ok(false),
+            },
+            Fetched::Card { listed, etag, varies } => (listed, etag, varies),
+        };
+        if varies && let Ok(Fetched::Card { listed: other, .. }) = fetch(connector, source, "0.3", None).await
+        {
+            listed.extend(other);
+        }
+        let interfaces = interfaces(listed, source);
+        if interfaces.is_empty() {
+            return Err("none of its interfaces is on one of the host's authorities");
+        }
+        known.etag = etag;
+        known.varies = varies;
+        let changed = interfaces != known.interfaces;
+        known.interfaces = interfaces;
+        Ok(changed)
+    }
+}
+
+#[async_trait]
+impl BackgroundService for CardReader {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let all = futures::future::join_all(self.sources.iter().map(|source| self.watch(source)));
+        tokio::select! {
+            _ = all => {}
+            _ = shutdown.changed() => {}
+        }
+    }
+}
+
+/// The interfaces a request may be for: one per path and binding, with all their versions in the card's
+/// order. Where the host is selected by authority, a URL of another one is another host's (I-1).
+fn interfaces(listed: Vec<Listed>, source: &Source) -> Vec<Interface> {
+    let ours = |authority: &str| {
+        let name = authority.rsplit_once(':').map_or(authority, |(name, _)| name);
+        source.authorities.is_empty()
+            || source.authorities.iter().any(|a| a == authority || a == name)
+            || source.upstreams.iter().any(|u| u == authority)
+    };
+    let mut interfaces: Vec<Interface> = Vec::new();
+    for one in listed {
+        if one.authority.as_deref().is_some_and(|authority| !ours(authority)) {
+            continue;
+        }
+        let binding = match one.binding {
+            CardBinding::JsonRpc => Binding::JsonRpc,
+            CardBinding::HttpJson => Binding::HttpJson,
+        };
+        match interfaces.iter_mut().find(|i| i.path == one.path && i.binding == binding) {
+            Some(known) if known.versions.contains(&one.version) => {}
+            Some(known) => known.versions.push(one.version),
+            None => interfaces.push(Interface { path: one.path, binding, versions: vec![one.version] }),
+        }
+    }
+    interfaces
+}
+
+/// Fetches the card, at its place or at the old one.
+async fn fetch(
+    connector: &Connector,
+    source: &Source,
+    version: &'static str,
+    etag: Option<&header::HeaderValue>,
+) -> Result<Fetched, &'static str> {
+    let mut last = "no card was found";
+    for path in card::PATHS {
+        let asked = tokio::time::timeout(PATIENCE, ask(connector, source, path, version, etag)).await;
+        match asked.unwrap_or(Err("the host took too long")) {
+            Ok(Some(fetched)) => return Ok(fetched),
+            Ok(None) => {}
+            Err(reason) => {
+                last = reason;
+                break;
+            }
+        }
+    }
+    Err(last)
+}
+
+/// One request. `None` if there is no card at this place.
+async fn ask(
+    connector: &Connector,
+    source: &Source,
+    path: &str,
+    version: &'static str,
+    etag: Option<&header::HeaderValue>,
+) -> Result<Option<Fetched>, &'static str> {
+    let peer = source.host.upstreams.pick().await.map_err(|_| "the host has no address")?;
+    let authority = source.authorities.first().map_or_else(|| peer._address.to_string(), Clone::clone);
+    let mut request = RequestHeader::build(Method::GET, path.as_bytes(), None).map_err(|_| UNSENDABLE)?;
+    let mut put =
+        |name: header::HeaderName, value: &str| request.insert_header(name, value).map_err(|_| UNSENDABLE);
+    put(header::HOST, &authority)?;
+    put(header::ACCEPT, "application/json")?;
+    put(header::ACCEPT_ENCODING, "identity")?;
+    put(header::HeaderName::from_static("a2a-version"), version)?;
+    put(header::USER_AGENT, concat!("a2a-errata/", env!("CARGO_PKG_VERSION")))?;
+    if let Some(etag) = etag {
+        request.insert_header(header::IF_NONE_MATCH, etag.clone()).map_err(|_| UNSENDABLE)?;
+    }
+    let (mut session, _) =
+        connector.get_http_session(peer.as_ref()).await.map_err(|_| "the host could not be reached")?;
+    let answer = exchange(&mut session, request, source).await;
+    match answer {
+        // Read to its end: the connection can serve the next refresh.
+        Ok(_) if session.response_done() => {
+            connector.release_http_session(session, peer.as_ref(), Some(source.host.timeouts.idle)).await;
+        }
+        _ => session.shutdown().await,
+    }
+    let (status, headers, body) = answer?;
+    match status {
+        StatusCode::NOT_MODIFIED if etag.is_some() => Ok(Some(Fetched::NotModified)),
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::GONE => Ok(None),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err("the host refuses to show it"),
+        status if status.is_success() => {
+            let body = decoded(&headers, body, source.card.max_bytes)?;
+            let listed = card::read(&body).map_err(card::Unusable::as_str)?;
+            let mut vary = headers.get_all(header::VARY).iter().filter_map(|v| v.to_str().ok());
+            let varies = vary.any(|v| v.to_ascii_lowercase().contains("a2a-version"));
+            Ok(Some(Fetched::Card { listed, etag: headers.get(header::ETAG).cloned(), varies }))
+        }
+        status if status.is_redirection() => Err("the host redirects"),
+        status if status.is_server_error() => Err("the host failed to show it"),
+        _ => Err("the host answers with an unexpected status"),
+    }
+}
+
+const UNSENDABLE: &str = "the request for it cannot be written";
+const TOO_LARGE: &str = "it is larger than card.max_bytes";
+const BROKEN_OFF: &str = "the host broke off";
+
+async fn exchange(
+    session: &mut HttpSession,
+    request: RequestHeader,
+    source: &Source,
+) -> Result<(StatusCode, HeaderMap, Bytes), &'static str> {
+    session.set_read_timeout(Some(source.host.timeouts.read.min(PATIENCE)));
+    session.write_request_header(Box::new(request)).await.map_err(|_| BROKEN_OFF)?;
+    session.finish_request_body().await.map_err(|_| BROKEN_OFF)?;
+    loop {
+        session.read_response_header().await.map_err(|_| BROKEN_OFF)?;
+        if session.response_header().is_none_or(|head| !head.status.is_informational()) {
+            break;
+        }
+    }
+    let head = session.response_header().ok_or(BROKEN_OFF)?;
+    let (status, headers) = (head.status, head.headers.clone());
+    let mut body = BytesMut::new();
+    while let Some(piece) = session.read_response_body().await.map_err(|_| BROKEN_OFF)? {
+        if body.len() + piece.len() > source.card.max_bytes {
+            return Err(TOO_LARGE);
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok((status, headers, body.freeze()))
+}
+
+/// The card without its content coding; it was asked for without one.
+fn decoded(headers: &HeaderMap, body: Bytes, max_bytes: usize) -> Result<Bytes, &'static str> {
+    const UNREADABLE: &str = "its content coding cannot be undone";
+    let Some(mut decoder) = Decoder::for_head(headers).map_err(|_| UNREADABLE)? else { return Ok(body) };
+    let mut plain = Vec::new();
+    let done = decoder.feed(&body, &mut |piece| {
+        plain.extend_from_slice(piece);
+        plain.len() <= max_bytes
+    });
+    done.map_err(|_| UNREADABLE)?;
+    if plain.len() > max_bytes { Err(TOO_LARGE) } else { Ok(plain.into()) }
+}
