@@ -119,6 +119,8 @@ pub struct Held {
     head_is_hosts: bool,
     trailers: Option<Box<HeaderMap>>,
     host_ended: bool,
+    /// Some of the request was read without being sent to the host.
+    read_past_host: bool,
     written: bool,
     /// Bytes held back, as last reported.
     reported: usize,
@@ -149,6 +151,7 @@ impl Held {
             head_is_hosts: false,
             trailers: None,
             host_ended: false,
+            read_past_host: false,
             written: false,
             reported: 0,
             sent_at: Instant::now(),
@@ -299,12 +302,14 @@ impl Held {
         match self.phase {
             Phase::Passing => Ok(ended),
             Phase::Judging => Ok(false),
-            Phase::Complete if self.host_ended => Ok(true),
-            // What the host still sends is not wanted (C-3). Being done here would make Pingora wait
-            // for it, and a host that stalls would take the client's connection with it; an error
-            // ends the attempt at once, and `front::keep` saves the client's connection.
+            Phase::Complete if self.host_ended && !self.read_past_host => Ok(true),
+            // What the host still sends is not wanted (C-3), or it will not get the rest of the
+            // request. Being done here would make Pingora wait for the one, and a host that stalls
+            // would take the client's connection with it; and end the other, as if it were whole
+            // . An error ends the attempt at once, and `front::keep` saves the client's
+            // connection.
             Phase::Complete => {
-                Err(Error::explain(ErrorType::InternalError, "the rest is not wanted").into_in())
+                Err(Error::explain(ErrorType::InternalError, "the host is not needed any more").into_in())
             }
             Phase::Aborted => {
                 Err(Error::explain(ErrorType::ConnectionClosed, "the answer is cut off").into_up())
@@ -462,6 +467,7 @@ impl Held {
                 return Ok(());
             };
             let read = read.map_err(Error::into_down)?;
+            self.read_past_host |= read.as_ref().is_some_and(|bytes| !bytes.is_empty());
             self.request_read(read.as_ref(), client);
             if client.body_bytes_read() as u64 > self.request_limit {
                 client.set_keepalive(None);
