@@ -3,8 +3,8 @@
 //!
 //! The host may read more leniently than the proxy, and a call it understands must not look like
 //! another one here. So content codings and Unicode encodings are undone, names are compared decoded,
-//! original protobuf names count as well, and where members are doubled the reading that discloses
-//! less is taken.
+//! original protobuf names and other cases count as well, a batch is read like its calls, and where
+//! members are doubled the reading that discloses less is taken.
 
 use http::HeaderMap;
 
@@ -85,8 +85,12 @@ enum Place {
 /// What has been seen of the document so far.
 #[derive(Debug)]
 struct Reader {
-    /// Depth of a member of `params`: 2 in a JSON-RPC call, 1 where the body is the parameters.
+    /// Depth of a member of `params`: 2 in a JSON-RPC call, 1 where the body is the parameters, one
+    /// more in a batch.
     base: usize,
+    /// Depth of a member of the call: 1, or 2 in a batch.
+    call: usize,
+    is_rpc: bool,
     /// Tokens longer than this cannot be echoed in any answer.
     token_max: usize,
     root_is_object: bool,
@@ -97,8 +101,10 @@ struct Reader {
     reading: Place,
     id: Slot,
     method: Slot,
-    /// An A2A method that a second `method` member names.
+    /// A second or later `method` member, while it is read.
     other_method: Slot,
+    /// What those name, each once, and whether by its 0.3 name.
+    other_operations: Vec<(Operation, bool)>,
     jsonrpc: Slot,
     params_id: Slot,
     task_id: Slot,
@@ -128,6 +134,8 @@ impl Reader {
     fn new(base: usize, token_max: usize) -> Self {
         Self {
             base,
+            call: 1,
+            is_rpc: base == 2,
             token_max,
             root_is_object: false,
             in_params: base == 1,
@@ -137,6 +145,7 @@ impl Reader {
             id: Slot::default(),
             method: Slot::default(),
             other_method: Slot::default(),
+            other_operations: Vec::new(),
             jsonrpc: Slot::default(),
             params_id: Slot::default(),
             task_id: Slot::default(),
@@ -184,16 +193,33 @@ impl Reader {
             b"pageSize" | b"page_size" | b"pageToken" | b"page_token" => self.members.page = true,
             b"url" | b"token" | b"authentication" => self.members.push = true,
             b"pushNotificationConfig" => self.members.push_object = true,
-            _ => self.members.unknown = true,
+            other => {
+                self.members.unknown = true;
+                return self.loose_member(other);
+            }
         }
         Place::Nowhere
+    }
+
+    /// A member of `params` in another case than A2A's: some hosts take it for the one it resembles.
+    fn loose_member(&mut self, name: &[u8]) -> Place {
+        match &*without_case(name) {
+            "id" => Place::ParamsId,
+            "taskid" | "task_id" => Place::TaskId,
+            "contextid" | "context_id" => Place::ContextId,
+            "message" => {
+                self.in_message = true;
+                Place::Nowhere
+            }
+            _ => Place::Nowhere,
+        }
     }
 }
 
 impl Visitor for Reader {
     fn name(&mut self, depth: usize, name: Option<&[u8]>) {
         self.place = Place::Nowhere;
-        if self.base == 2 && depth == 1 {
+        if self.is_rpc && depth == self.call {
             self.in_params = false;
             self.in_message = false;
             match name.unwrap_or_default() {
@@ -201,7 +227,12 @@ impl Visitor for Reader {
                 b"method" => self.place = Place::Method,
                 b"jsonrpc" => self.place = Place::JsonRpc,
                 b"params" => self.in_params = true,
-                _ => {}
+                // The id is `id` and nothing else.
+                other => match &*without_case(other) {
+                    "method" => self.place = Place::Method,
+                    "params" => self.in_params = true,
+                    _ => {}
+                },
             }
         } else if self.in_params && depth == self.base {
             self.in_message = false;
@@ -210,7 +241,11 @@ impl Visitor for Reader {
             self.place = match name.unwrap_or_default() {
                 b"taskId" | b"task_id" => Place::MessageTaskId,
                 b"contextId" | b"context_id" => Place::MessageContextId,
-                _ => Place::Nowhere,
+                other => match &*without_case(other) {
+                    "taskid" | "task_id" => Place::MessageTaskId,
+                    "contextid" | "context_id" => Place::MessageContextId,
+                    _ => Place::Nowhere,
+                },
             };
         }
     }
@@ -218,8 +253,11 @@ impl Visitor for Reader {
     fn begin(&mut self, depth: usize, kind: Kind) -> bool {
         if depth == 0 {
             self.root_is_object = kind == Kind::Object;
+            if self.is_rpc && kind == Kind::Array {
+                (self.base, self.call) = (3, 2);
+            }
         }
-        if self.in_params && self.base == 2 && depth == 1 {
+        if self.in_params && self.is_rpc && depth == self.call {
             self.params_is_object = kind == Kind::Object;
             self.in_params = self.params_is_object;
         }
@@ -230,6 +268,7 @@ impl Visitor for Reader {
         self.reading = place;
         if place == Place::Method && self.method.seen > 0 {
             self.method.seen = self.method.seen.saturating_add(1);
+            self.other_method = Slot::default();
             return self.other_method.begin(kind);
         }
         let Some((slot, _)) = self.slot(place) else { return false };
@@ -252,6 +291,13 @@ impl Visitor for Reader {
     }
 
     fn end(&mut self, _depth: usize, _kind: Kind) {
+        if self.reading == Place::Method
+            && self.method.seen > 1
+            && let (Some(operation), is_0_3) = operation(&self.other_method)
+            && !self.other_operations.contains(&(operation, is_0_3))
+        {
+            self.other_operations.push((operation, is_0_3));
+        }
         self.reading = Place::Nowhere;
     }
 }
@@ -417,27 +463,25 @@ impl CallReader {
         let readable = self.readable();
         let method = r.method.text();
         let (first, first_0_3) = operation(&r.method);
-        let (second, second_0_3) = operation(&r.other_method);
-        let names_0_3 = self.names_0_3;
-        let of =
-            |op: Option<Operation>, is_0_3: bool| op.filter(|_| !is_0_3 || names_0_3).map(|op| (op, is_0_3));
-        // Of two methods the one that names a task counts: the host may take either.
-        let candidates = [of(first, first_0_3), of(second, second_0_3)];
-        let named = candidates
+        let others = r.other_operations.iter().copied();
+        // Of several methods the one that names a task counts: the host may take any.
+        let mut candidates = first
+            .map(|op| (op, first_0_3))
             .into_iter()
-            .flatten()
-            .find_map(|(op, is_0_3)| Some((op, is_0_3, r.task_of(op, is_0_3)?)));
+            .chain(others.clone())
+            .filter(|(_, is_0_3)| !is_0_3 || self.names_0_3);
+        let named = candidates.clone().find_map(|(op, is_0_3)| Some((op, is_0_3, r.task_of(op, is_0_3)?)));
         let (op, is_0_3, task) = match named {
             Some((op, is_0_3, task)) => (Some(op), is_0_3, Some(task)),
-            None => match candidates.into_iter().flatten().next() {
+            None => match candidates.next() {
                 Some((op, is_0_3)) => (Some(op), is_0_3, None),
-                None => (first.or(second), first_0_3, None),
+                None => (first.or(others.clone().next().map(|(op, _)| op)), first_0_3, None),
             },
         };
         let id = if readable && r.id.seen == 1 {
             match (r.id.kind, std::str::from_utf8(&r.id.raw)) {
                 (Some(_), _) if r.id.too_long => Id::TooLong,
-                (Some(Kind::String), Ok(raw)) => Id::Token(raw.into()),
+                (Some(Kind::String), Ok(raw)) if is_text(raw) => Id::Token(raw.into()),
                 (Some(Kind::Number), Ok(raw)) if is_number(raw) => Id::Token(raw.into()),
                 _ => Id::Null,
             }
@@ -454,7 +498,7 @@ impl CallReader {
             context: r.context(),
             is_a2a: readable
                 && r.jsonrpc.text().as_deref() == Some("2.0")
-                && (first.is_some() || second.is_some()),
+                && (first.is_some() || !r.other_operations.is_empty()),
         }
     }
 
@@ -516,7 +560,10 @@ impl Reader {
                 json: raw.filter(|r| is_number(r)).map(|r| format!("\"{r}\"").into()),
                 text: raw.map(Into::into),
             }),
-            _ => Some(Task { json: raw.map(Into::into), text: slot.text().map(Into::into) }),
+            _ => Some(Task {
+                json: raw.filter(|r| is_text(r) && !decode_string(r.as_bytes()).1).map(Into::into),
+                text: slot.text().map(Into::into),
+            }),
         }
     }
 
@@ -585,6 +632,16 @@ impl Reader {
     }
 }
 
+/// A member's name as hosts read it that match names without case, Go's two odd letters included.
+fn without_case(name: &[u8]) -> String {
+    let fold = |c: char| match c {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    String::from_utf8_lossy(name).chars().map(fold).collect()
+}
+
 /// The operation a method member names, and whether by its 0.3 name.
 fn operation(slot: &Slot) -> (Option<Operation>, bool) {
     let Some(name) = slot.text() else { return (None, false) };
@@ -592,6 +649,11 @@ fn operation(slot: &Slot) -> (Option<Operation>, bool) {
         Some(op) => (Some(op), false),
         None => (Operation::from_method_0_3(&name), true),
     }
+}
+
+/// Strings with bare control characters are read but cannot be echoed.
+fn is_text(raw: &str) -> bool {
+    raw.bytes().all(|b| b >= 0x20)
 }
 
 /// `NaN` and its like are read but cannot be echoed.

@@ -224,10 +224,48 @@ impl Route {
     /// From what follows the base path. `get` tells the listing of push configs from their creation.
     #[must_use]
     pub fn parse(below: &str, method: &http::Method) -> Option<Self> {
-        let below = below.strip_prefix('/')?;
-        let segments: Vec<String> = below.split('/').map(percent_decode).collect();
+        let segments: Vec<String> = below.strip_prefix('/')?.split('/').map(percent_decode).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        Self::of(&segments, method, false).or_else(|| match segments.split_first() {
+        Self::of_any(&segments, method).or_else(|| Self::parse_loosely(below, method))
+    }
+
+    /// A path that is a route only for hosts that decode before they route, ignore case, or tidy up
+    /// slashes and dots. Where it names a task it must not be a way around O-1.
+    fn parse_loosely(below: &str, method: &http::Method) -> Option<Self> {
+        let decoded = percent_decode(below);
+        let mut segments: Vec<&str> = Vec::new();
+        for segment in decoded.split('/') {
+            match segment {
+                "" | "." => {}
+                ".." => drop(segments.pop()),
+                other => segments.push(other),
+            }
+        }
+        let plain: Vec<String> = segments.iter().map(|s| Self::without_case(s)).collect();
+        let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
+        Self::of_any(&plain, method).filter(|route| route.task.is_some() || route.operation.is_send())
+    }
+
+    /// A segment with the words of routes in it as A2A writes them, its id untouched.
+    fn without_case(segment: &str) -> String {
+        for word in ["message:send", "message:stream", "tasks", "pushNotificationConfigs"] {
+            if segment.eq_ignore_ascii_case(word) {
+                return word.to_owned();
+            }
+        }
+        for verb in [":cancel", ":subscribe"] {
+            let id = segment.len().checked_sub(verb.len()).and_then(|at| segment.split_at_checked(at));
+            if let Some((id, end)) = id
+                && end.eq_ignore_ascii_case(verb)
+            {
+                return [id, verb].concat();
+            }
+        }
+        segment.to_owned()
+    }
+
+    fn of_any(segments: &[&str], method: &http::Method) -> Option<Self> {
+        Self::of(segments, method, false).or_else(|| match segments.split_first() {
             // The routes of 0.3 begin with their version, which is no tenant.
             Some((&"v1", ["card"])) => Self::of(&["extendedAgentCard"], method, false),
             Some((tenant, rest)) if !tenant.is_empty() => Self::of(rest, method, *tenant != "v1"),
@@ -340,6 +378,13 @@ mod tests {
         assert_eq!((r.operation, r.task.as_deref()), (Operation::SubscribeToTask, Some("t")));
         let r = route(Method::DELETE, "/tasks/t/pushNotificationConfigs/p").unwrap();
         assert_eq!((r.operation, r.config.as_deref()), (Operation::DeletePushConfig, Some("p")));
+        let r = get("/tasks%2Ft-1/").unwrap();
+        assert_eq!((r.operation, r.task.as_deref()), (Operation::GetTask, Some("t-1")));
+        let r = route(Method::POST, "/x/../Acme/TASKS//t-1:Cancel/").unwrap();
+        assert_eq!(
+            (r.operation, r.task.as_deref(), r.has_tenant),
+            (Operation::CancelTask, Some("t-1"), true)
+        );
         for none in ["", "/", "/healthz", "/tasks/", "/a/b/tasks", "/tasks/a/b", "/message:nope", "tasks"] {
             assert_eq!(get(none), None, "{none}");
         }

@@ -1,7 +1,7 @@
 //! An incremental JSON reader: bytes in, in any split, member names and raw tokens out, never a tree.
 //!
 //! It accepts RFC 8259 and, noted as a [`Quirk`], what lenient peers also accept (`NaN`, bad UTF-8
-//! inside strings, lone surrogates), because a peer that reads such a document must not see another
+//! inside strings, control characters there, lone surrogates), because a peer that reads such a document must not see another
 //! call or another answer than the proxy does. Memory is bounded: the nesting is one bit a level, a
 //! name is kept to [`NAME_MAX`] bytes, and raw tokens are handed on, not kept.
 
@@ -39,6 +39,8 @@ pub enum Quirk {
     LoneSurrogate = 2,
     /// More than [`DEPTH_COMMON`] containers open at once.
     Deep = 4,
+    /// A control character inside a string that is not escaped.
+    BareControl = 8,
 }
 
 /// What wants to know about a document. `depth` is 0 for the document's own value and 1 for a member
@@ -441,8 +443,7 @@ impl Scanner {
                 let (plain, rest) = bytes.split_at(stop);
                 if !plain.is_empty() {
                     if plain.iter().any(|b| *b < 0x20) {
-                        self.state = State::Broken;
-                        return Err(Malformed);
+                        self.quirks |= Quirk::BareControl as u8;
                     }
                     self.lone();
                     if self.in_name {
