@@ -209,12 +209,12 @@ impl Held {
         self.raw_len += bytes.len();
         match self.coding.take() {
             None => {
-                self.scan(&bytes);
+                self.scan(&bytes, intake);
                 self.over |= self.len > intake;
             }
             Some(mut coding) => {
                 let result = coding.feed(&bytes, &mut |piece| {
-                    self.scan(piece);
+                    self.scan(piece, intake);
                     self.decoded.extend_from_slice(piece);
                     self.over |= self.len > intake;
                     !self.over
@@ -228,15 +228,17 @@ impl Held {
         self.pieces.push(bytes);
     }
 
-    fn scan(&mut self, bytes: &[u8]) {
-        // What is decided at the boundary is decided by the bytes before it, however they were split.
-        let (before, after) = match JUDGED_WHOLE.checked_sub(self.len) {
-            Some(room) => bytes.split_at_checked(room).unwrap_or((bytes, &[])),
-            None => (&[][..], bytes),
-        };
+    fn scan(&mut self, bytes: &[u8], intake: usize) {
+        // What is decided at a boundary is decided by the bytes before it, however they were split:
+        // the first bytes are judged whole if nothing follows, and past the intake nothing is read.
+        let room = |limit: usize| limit.saturating_sub(self.len).min(bytes.len());
+        let (before, after) = bytes.split_at_checked(room(JUDGED_WHOLE)).unwrap_or_default();
+        let after = after.get(..room(intake).saturating_sub(before.len())).unwrap_or_default();
+        let is_longer = self.len + bytes.len() > JUDGED_WHOLE;
+        let was_longer = self.len > JUDGED_WHOLE;
         self.len += bytes.len();
         self.scan_part(before);
-        if self.len >= JUDGED_WHOLE && !before.is_empty() {
+        if is_longer && !was_longer {
             self.watch.settle();
         }
         if !after.is_empty() && !self.watch.flows() {
@@ -259,9 +261,9 @@ impl Held {
         *malformed = *malformed || scanner.finish(watch).is_err();
     }
 
-    /// F-9: enough is there and a success has begun.
+    /// F-9: more than is judged whole is there, and a success has begun.
     fn flows(&self) -> bool {
-        self.len >= JUDGED_WHOLE && !self.malformed && self.watch.flows()
+        self.len > JUDGED_WHOLE && !self.malformed && self.watch.flows()
     }
 
     /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).
@@ -499,7 +501,7 @@ impl Exchange {
             held.flows()
         } else {
             // No JSON-RPC answer: it flows unless an error has begun (E-4).
-            status < 400 && held.len >= JUDGED_WHOLE && !held.watch.has_error()
+            status < 400 && held.len > JUDGED_WHOLE && !held.watch.has_error()
         };
         if flows {
             self.outcome.rules.insert(Rule::F9);
@@ -993,9 +995,18 @@ fn passes_as_0_3(version: &Version, offered: &[String]) -> bool {
 /// Whether two spellings name one version: patch levels do not count (A2A §3.6).
 #[must_use]
 pub fn same_version(a: &str, b: &str) -> bool {
-    let mut minor_a = a.splitn(3, '.');
-    let mut minor_b = b.splitn(3, '.');
-    a == b || minor_a.next() == minor_b.next() && minor_a.next() == minor_b.next()
+    a == b || minor(a).is_some_and(|a| minor(b) == Some(a))
+}
+
+/// `1.0` of `1.0` and `1.0.1`; nothing of what is no version.
+fn minor(version: &str) -> Option<&str> {
+    let mut parts = version.split('.');
+    let plain = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let count = parts.clone().count();
+    ((2..=3).contains(&count) && parts.all(plain)).then(|| match version.rsplit_once('.') {
+        Some((minor, _)) if count == 3 => minor,
+        _ => version,
+    })
 }
 
 fn is_event_stream(media: &str) -> bool {
