@@ -56,6 +56,33 @@ fn an_early_answer_waits_for_the_id_and_keeps_the_clients_connection() {
     }
 }
 
+/// Q-1: a host that does not get the rest of a request does not get a clean end of it either.
+#[test]
+fn a_request_that_is_read_past_the_host_does_not_seem_complete() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell = std::sync::Mutex::new(tell);
+    let host = ScriptedHost::start(move |visit| {
+        visit.connection.until(br#""text":"aaaa"#);
+        visit.send(sized(500, ERROR));
+        tell.lock().unwrap().send(visit.connection.rest()).unwrap();
+    });
+    let proxy = Proxy::start(&host);
+    let mut client = proxy.client();
+    let body = id_last(1000);
+    let (first, last) = body.split_at(500);
+    for _ in 0..2 {
+        client
+            .send("POST /a2a HTTP/1.1\r\nHost: h\r\nA2A-Version: 1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.send(format!("{:x}\r\n{first}\r\n", first.len()));
+        thread::sleep(Duration::from_millis(150));
+        client.send(format!("{:x}\r\n{last}\r\n0\r\n\r\n", last.len()));
+        let answer = client.answer();
+        assert_eq!((answer.json()["id"].to_string().as_str(), answer.complete), ("7", true), "{answer:?}");
+        let seen = String::from_utf8(told.recv_timeout(PATIENCE).unwrap()).unwrap();
+        assert!(!seen.ends_with("0\r\n\r\n"), "{seen}");
+    }
+}
+
 /// Q-1: within its limits.
 #[test]
 fn an_early_answer_does_not_wait_longer_than_a_client_may_be_silent() {

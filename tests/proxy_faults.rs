@@ -186,9 +186,52 @@ fn a_get_whose_answer_began_is_not_sent_again() {
 #[test]
 fn a_refused_connection_is_502_and_the_id_is_known() {
     let proxy = Proxy::start_with(settings(&[nobody()]));
-    proxy.ask(post("/a2a", CALL)).assert_fault(502, "7");
-    let answer = proxy.ask(get("/docs"));
-    assert_eq!((answer.status(), answer.text().as_str()), (502, "Bad Gateway"));
+    let mut client = proxy.client();
+    for _ in 0..2 {
+        client.send(post("/a2a", CALL));
+        let answer = client.answer();
+        answer.assert_fault(502, "7");
+        assert_eq!(answer.header("connection"), Some("keep-alive"));
+        client.send(post("/docs", CALL));
+        let answer = client.answer();
+        assert_eq!((answer.status(), answer.text().as_str()), (502, "Bad Gateway"));
+    }
+    // Sent ahead, too.
+    client.send([post("/a2a", CALL), post("/a2a", CALL)].concat());
+    client.answer().assert_fault(502, "7");
+    client.answer().assert_fault(502, "7");
+    proxy.assert_counts("inflight", "", 0.0);
+}
+
+/// C-3: an answer that is decided does not wait for a host that stalls.
+#[test]
+fn a_host_that_stalls_behind_the_intake_keeps_nobody_waiting() {
+    let gone = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = gone.clone();
+    let host = ScriptedHost::start(move |visit| {
+        visit.request();
+        visit.send(promised(500, 50_000_000, &format!(r#"{{"error":"acme{}"#, "a".repeat(100_000))));
+        if visit.connection.closes_within(PATIENCE) {
+            seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    let mut settings = settings(&[host.address]);
+    let policy = Policy { response_cap_bytes: 4096, intake_bytes: 50_000, ..Policy::default() };
+    settings.hosts[0].policy = Arc::new(policy);
+    let proxy = Proxy::start_with(settings);
+    let mut client = proxy.client();
+    let begin = Instant::now();
+    for round in 1..=3 {
+        client.send(post("/a2a", CALL));
+        let answer = client.answer();
+        assert!(answer.complete && answer.json()["error"].is_object(), "{answer:?}");
+        proxy.assert_counts("inflight", "", 0.0);
+        while gone.load(std::sync::atomic::Ordering::SeqCst) < round {
+            assert!(begin.elapsed() < PATIENCE, "the host's connection is still open");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -144,6 +144,8 @@ fn an_http_1_0_client_gets_no_chunks() {
     }
     let host = ScriptedHost::saying(chunked(200, ERROR, 9));
     Proxy::start(&host).ask(&request).assert_fault(200, "7");
+    let hinting = format!("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n{}", sized(200, ERROR));
+    Proxy::start(&ScriptedHost::saying(hinting)).ask(&request).assert_fault(200, "7");
     let elsewhere = ScriptedHost::saying(chunked(200, "page", 2));
     let answer = Proxy::start(&elsewhere).ask("GET /docs HTTP/1.0\r\nHost: h\r\n\r\n");
     assert_eq!(answer.header("transfer-encoding"), None);

@@ -9,12 +9,13 @@
 //! goes in disguised as one, and the first hook takes the disguise off ([`take_off`]), before anything
 //! looks at what it is.
 
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
-use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
+use pingora::apps::{HttpPersistentSettings, HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::H2Options;
@@ -28,9 +29,16 @@ use super::routes::Hosts;
 use super::service::{Call, Shell};
 use crate::normalize::OwnAnswer;
 
+/// What the hooks of one request find behind the door.
+struct Behind {
+    /// Where the disguised session comes out.
+    slot: Arc<Slot>,
+    /// A connection that Pingora gives up and that is good for another request.
+    kept: Mutex<Option<ReusedHttpStream>>,
+}
+
 tokio::task_local! {
-    /// Where the disguised session of this task comes out.
-    static BEHIND: Arc<Slot>;
+    static BEHIND: Arc<Behind>;
 }
 
 /// How long a new connection may say nothing.
@@ -87,7 +95,24 @@ impl ServerApp for Front {
 /// Gives the request its real session back.
 pub fn take_off(session: &mut Box<ServerSession>) {
     if session.is_custom() {
-        let _ = BEHIND.try_with(|slot| hold::unwrap(session, slot));
+        let _ = BEHIND.try_with(|behind| hold::unwrap(session, &behind.slot));
+    }
+}
+
+/// Keeps the connection of a client that got a complete answer although proxying failed. Pingora
+/// closes it after every error; with a host that is down, that would be a new connection for every
+/// request. Nothing may use the session afterwards.
+pub async fn keep(session: &mut Box<ServerSession>) {
+    if session.as_http1().is_none() || session.get_keepalive().is_none() {
+        return;
+    }
+    let Ok(behind) = BEHIND.try_with(Arc::clone) else { return };
+    let session = mem::replace(&mut **session, ServerSession::new_custom(Box::new(())));
+    let settings = HttpPersistentSettings::for_session(&session);
+    // Reads what the client still sends of its request, within the drain's time.
+    if let Ok(Some(stream)) = session.finish().await {
+        let kept = ReusedHttpStream::from_reusable_stream(stream, settings);
+        *behind.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
     }
 }
 
@@ -120,7 +145,10 @@ impl HttpServerApp for Door {
                     session.set_keepalive(None);
                 }
                 let (disguised, slot) = hold::disguise(session);
-                BEHIND.scope(slot, self.proxy.process_new_http(disguised, shutdown)).await
+                let behind = Arc::new(Behind { slot, kept: Mutex::new(None) });
+                let processed = self.proxy.process_new_http(disguised, shutdown);
+                let reused = BEHIND.scope(behind.clone(), processed).await;
+                reused.or_else(|| behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take())
             }
             Ok(false) => None,
             Err(error) => {

@@ -43,9 +43,6 @@ use crate::normalize::{Exchange, Mode, Output, OwnAnswer, ResponseHead};
 use crate::observe::Lane;
 use crate::protocol::a2a::Operation;
 
-/// How much of an answer that is no longer needed is read so that its connection can be used again.
-const SWALLOWED: usize = 64 * 1024;
-
 /// Where wrapping has put the client's session, and where it comes back to.
 #[derive(Default)]
 pub struct Slot(Mutex<Option<Returned>>);
@@ -122,9 +119,9 @@ pub struct Held {
     head_is_hosts: bool,
     trailers: Option<Box<HeaderMap>>,
     host_ended: bool,
-    host_unwanted: bool,
+    /// Some of the request was read without being sent to the host.
+    read_past_host: bool,
     written: bool,
-    swallowed: usize,
     /// Bytes held back, as last reported.
     reported: usize,
     sent_at: Instant,
@@ -154,9 +151,8 @@ impl Held {
             head_is_hosts: false,
             trailers: None,
             host_ended: false,
-            host_unwanted: false,
+            read_past_host: false,
             written: false,
-            swallowed: 0,
             reported: 0,
             sent_at: Instant::now(),
             head_at: None,
@@ -210,6 +206,11 @@ impl Held {
         self.host_ended = false;
     }
 
+    /// Whether the client got a complete answer.
+    pub fn is_complete(&self) -> bool {
+        self.phase == Phase::Complete
+    }
+
     /// From the request's last byte (or the attempt's begin) to the host's head.
     pub fn upstream_time(&self) -> Duration {
         let from = self.asked_at.map_or(self.sent_at, |asked| asked.max(self.sent_at));
@@ -254,7 +255,7 @@ impl Held {
                     continue;
                 }
                 Phase::Complete => {
-                    self.swallow(&task);
+                    self.host_ended |= task.is_end();
                     continue;
                 }
                 Phase::Judging | Phase::Aborted => {}
@@ -301,9 +302,15 @@ impl Held {
         match self.phase {
             Phase::Passing => Ok(ended),
             Phase::Judging => Ok(false),
-            // What the host still sends is read to its end, within reason: its connection can be
-            // used again. Otherwise being done here makes Pingora close it.
-            Phase::Complete => Ok(self.host_ended || self.host_unwanted || self.swallowed > SWALLOWED),
+            Phase::Complete if self.host_ended && !self.read_past_host => Ok(true),
+            // What the host still sends is not wanted (C-3), or it will not get the rest of the
+            // request. Being done here would make Pingora wait for the one, and a host that stalls
+            // would take the client's connection with it; and end the other, as if it were whole
+            // . An error ends the attempt at once, and `front::keep` saves the client's
+            // connection.
+            Phase::Complete => {
+                Err(Error::explain(ErrorType::InternalError, "the host is not needed any more").into_in())
+            }
             Phase::Aborted => {
                 Err(Error::explain(ErrorType::ConnectionClosed, "the answer is cut off").into_up())
             }
@@ -314,15 +321,6 @@ impl Held {
         if end && !self.host_ended {
             self.host_ended = true;
             self.exchange.end();
-        }
-    }
-
-    fn swallow(&mut self, task: &HttpTask) {
-        if let HttpTask::Body(Some(bytes), _) = task {
-            self.swallowed = self.swallowed.saturating_add(bytes.len());
-        }
-        if task.is_end() {
-            self.host_ended = true;
         }
     }
 
@@ -417,7 +415,8 @@ impl Held {
                 }
             }
             Output::Abort => self.phase = Phase::Aborted,
-            Output::CloseUpstream => self.host_unwanted = true,
+            // The answer is complete before the host's is, which says it already.
+            Output::CloseUpstream => {}
         }
         Ok(())
     }
@@ -468,6 +467,7 @@ impl Held {
                 return Ok(());
             };
             let read = read.map_err(Error::into_down)?;
+            self.read_past_host |= read.as_ref().is_some_and(|bytes| !bytes.is_empty());
             self.request_read(read.as_ref(), client);
             if client.body_bytes_read() as u64 > self.request_limit {
                 client.set_keepalive(None);

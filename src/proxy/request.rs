@@ -35,9 +35,8 @@ pub fn has_been_here(headers: &HeaderMap, pseudonym: &str) -> bool {
 ///
 /// # Errors
 /// None that can happen: the name is a valid header value.
-pub fn leave_trace(request: &mut RequestHeader, pseudonym: &str) -> Result<()> {
-    let protocol = if request.version == http::Version::HTTP_2 { "2.0" } else { "1.1" };
-    request.append_header(header::VIA, format!("{protocol} {pseudonym}"))?;
+pub fn leave_trace(request: &mut RequestHeader, via: HeaderValue) -> Result<()> {
+    request.append_header(header::VIA, via)?;
     Ok(())
 }
 
@@ -66,7 +65,7 @@ mod tests {
         let mut request = request(&[("via", "1.1 other, HTTP/1.1 a2a-errata-1 (x)")]);
         assert!(has_been_here(&request.headers, "a2a-errata-1"));
         assert!(!has_been_here(&request.headers, "a2a-errata-2"));
-        leave_trace(&mut request, "a2a-errata-2").unwrap();
+        leave_trace(&mut request, HeaderValue::from_static("1.1 a2a-errata-2")).unwrap();
         assert!(has_been_here(&request.headers, "a2a-errata-2"));
         let lines: Vec<_> = request.headers.get_all("via").iter().collect();
         assert_eq!(lines, ["1.1 other, HTTP/1.1 a2a-errata-1 (x)", "1.1 a2a-errata-2"]);

@@ -10,6 +10,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{HeaderValue, Version};
 
 use super::settings::{self, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
@@ -31,6 +33,8 @@ pub struct Hosts {
     /// How `Via` names this process (P-1): new in every process, so that a chain of proxies of this
     /// kind is no loop.
     pseudonym: String,
+    via_1: HeaderValue,
+    via_2: HeaderValue,
 }
 
 /// One host, as the shell needs it.
@@ -77,7 +81,14 @@ impl Hosts {
                 by_authority.entry(authority.to_ascii_lowercase().into_boxed_str()).or_insert(index);
             }
         }
-        Self { all, by_authority, fallback, metrics: metrics.clone(), pseudonym: pseudonym() }
+        let pseudonym = pseudonym();
+        // Shared by every request's copy; the name is letters, digits and dashes.
+        let via = |protocol: &str| {
+            let value = Bytes::from(format!("{protocol} {pseudonym}"));
+            HeaderValue::from_maybe_shared(value).unwrap_or(HeaderValue::from_static("1.1 a2a-errata"))
+        };
+        let (via_1, via_2) = (via("1.1"), via("2.0"));
+        Self { all, by_authority, fallback, metrics: metrics.clone(), pseudonym, via_1, via_2 }
     }
 
     /// The host that `authority` (a `Host` header or `:authority`) selects: the value itself, else
@@ -114,6 +125,11 @@ impl Hosts {
 
     pub fn pseudonym(&self) -> &str {
         &self.pseudonym
+    }
+
+    /// What this process adds to `Via` for a request that came in this version of HTTP.
+    pub fn via(&self, version: Version) -> HeaderValue {
+        if version == Version::HTTP_2 { self.via_2.clone() } else { self.via_1.clone() }
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Call {
     wrapped: Option<Arc<Slot>>,
     /// The attempt uses a connection that was used before.
     reused: bool,
+    /// The client got a complete answer although proxying failed.
+    answered: bool,
     /// Something of the request's body was on its way to the host, so its head was written.
     body_began: bool,
     /// For requests without an exchange.
@@ -92,9 +94,15 @@ impl Call {
     /// # Errors
     /// When the client cannot be written to.
     pub async fn answer(&mut self, session: &mut ServerSession, own: OwnAnswer) -> Result<()> {
-        if own == OwnAnswer::RequestTooLarge {
-            // What still comes is not worth reading.
-            session.set_keepalive(None);
+        match own {
+            // What still comes is not worth reading, or not to be understood.
+            OwnAnswer::RequestTooLarge
+            | OwnAnswer::BadRequest
+            | OwnAnswer::RequestTimeout
+            | OwnAnswer::Internal => {
+                session.set_keepalive(None);
+            }
+            OwnAnswer::BadGateway | OwnAnswer::GatewayTimeout | OwnAnswer::Unavailable | OwnAnswer::Loop => {}
         }
         match &mut self.held {
             Some(held) => held.say(session, own).await?,
@@ -157,6 +165,9 @@ impl ProxyHttp for Shell {
         session.set_pipelining_enabled(true);
         session.set_total_drain_timeout(Some(DRAIN));
         session.set_write_timeout(Some(CLIENT_WRITE));
+        if session.req_header().version < Version::HTTP_11 {
+            session.set_ignore_info_resp(true);
+        }
 
         if !call.route(&self.hosts, session) {
             own_answers::plain(session, StatusCode::MISDIRECTED_REQUEST).await?;
@@ -209,7 +220,7 @@ impl ProxyHttp for Shell {
         upstream: &mut RequestHeader,
         call: &mut Call,
     ) -> Result<()> {
-        request::leave_trace(upstream, self.hosts.pseudonym())?;
+        request::leave_trace(upstream, self.hosts.via(session.req_header().version))?;
         call.sent_at = Some(Instant::now());
         call.body_began = false;
         if let Some(mut held) = call.held.take() {
@@ -316,15 +327,24 @@ impl ProxyHttp for Shell {
             tracing::warn!(host, error = error.etype().as_str(), "a host failed");
         }
         let code = match own_answers::of(error) {
+            // The answer is complete, only the host is not done with its own.
+            _ if call.held.as_ref().is_some_and(|held| held.is_complete()) => {
+                call.answered = true;
+                if session.get_keepalive().is_none() && !session.is_body_done() {
+                    own_answers::linger(session).await;
+                }
+                0
+            }
             // A final head is out (an informational one does not count): nothing but an abort is left.
             _ if session.response_written().is_some_and(|head| !head.status.is_informational()) => {
                 session.shutdown().await;
                 0
             }
             Some(own) => {
-                session.set_keepalive(None);
                 let code = own_answers::status(own).as_u16();
-                if call.answer(session, own).await.is_err() {
+                if call.answer(session, own).await.is_ok() {
+                    call.answered = true;
+                } else {
                     session.shutdown().await;
                 }
                 code
@@ -334,9 +354,12 @@ impl ProxyHttp for Shell {
         FailToProxy { error_code: code, can_reuse_downstream: false }
     }
 
-    async fn logging(&self, session: &mut Session, _error: Option<&Error>, call: &mut Call) {
+    async fn logging(&self, session: &mut Session, error: Option<&Error>, call: &mut Call) {
         call.unwrap(session);
         call.count(session);
+        if error.is_some() && call.answered {
+            front::keep(&mut session.downstream_session).await;
+        }
     }
 
     /// Pingora's own error lines carry paths, and so task ids: what failed is counted, and logged by
@@ -365,14 +388,14 @@ fn no_byte_came(error: &Error) -> bool {
 /// does not do this for answers. `Upgrade` stays on the answers that mean it.
 fn strip_hop_by_hop(response: &mut ResponseHeader) {
     let switches = matches!(response.status, StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED);
-    let nominated: Vec<String> = response
-        .headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
+    let options = response.headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let nominated: Vec<String> = options
         .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_ascii_lowercase())
-        .filter(|name| !matches!(name.as_str(), "" | "close" | "keep-alive" | "upgrade"))
+        .map(str::trim)
+        .filter(|name| {
+            !["", "close", "keep-alive", "upgrade"].iter().any(|own| name.eq_ignore_ascii_case(own))
+        })
+        .map(str::to_ascii_lowercase)
         .collect();
     for name in nominated {
         // What frames the message is not a peer's to take away.

@@ -44,7 +44,7 @@ pub struct Card {
 
 impl Default for Card {
     fn default() -> Self {
-        Self { refresh: Duration::from_secs(60), max_bytes: 4 << 20 }
+        Self { refresh: Duration::from_mins(1), max_bytes: 4 << 20 }
     }
 }
 
