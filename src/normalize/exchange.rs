@@ -359,7 +359,10 @@ pub struct Exchange {
 impl std::fmt::Debug for Exchange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Nothing of the request or the answer: this may end up in a log (D-4).
-        f.debug_struct("Exchange").field("binding", &self.binding).field("outcome", &self.outcome).finish()
+        f.debug_struct("Exchange")
+            .field("binding", &self.binding)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
     }
 }
 

@@ -159,7 +159,7 @@ impl Exchange {
             due.backlog.push(bytes);
             return;
         }
-        let Some(mut coding) = stream.coding.take() else { return self.events(bytes) };
+        let Some(mut coding) = stream.coding.take() else { return self.events(&bytes) };
         let mut decoded = Vec::new();
         let mut broken = false;
         let limit = self.policy.intake_bytes;
@@ -171,14 +171,14 @@ impl Exchange {
         if let Phase::Streaming(stream) = &mut self.phase {
             stream.coding = Some(coding);
         }
-        self.events(Bytes::from(decoded));
+        self.events(&Bytes::from(decoded));
         if broken && matches!(self.phase, Phase::Streaming(_)) {
             self.fail_stream(Failure::Closed);
         }
     }
 
     /// Decoded bytes of a stream.
-    fn events(&mut self, bytes: Bytes) {
+    fn events(&mut self, bytes: &Bytes) {
         let mut at = 0;
         // What may go out as it is, in one piece, from here.
         let mut from = 0;
@@ -429,7 +429,7 @@ impl Exchange {
         }
         for bytes in due.backlog {
             if matches!(self.phase, Phase::Streaming(_)) {
-                self.events(bytes);
+                self.events(&bytes);
             }
         }
         match due.failed {
