@@ -132,9 +132,9 @@ fn what_is_under_way_is_counted() {
     std::thread::sleep(Duration::from_millis(100));
     let answer = sized(200, ERROR);
     let (head, body) = answer.split_at(120);
-    let held = u32::try_from(head.split_once("\r\n\r\n").unwrap().1.len()).unwrap();
+    let count = u32::try_from(head.split_once("\r\n\r\n").unwrap().1.len()).unwrap();
     say.send(head.to_owned()).unwrap();
-    proxy.assert_counts("held_bytes", "", f64::from(held));
+    proxy.assert_counts("held_bytes", "", f64::from(count));
     say.send(body.to_owned()).unwrap();
     client.answer().assert_fault(200, "7");
     for name in ["held_bytes", "inflight", "streams_open"] {
