@@ -1,5 +1,6 @@
 //! The black-box cases without the sockets: every case that is not about connections or streams goes
 //! through an exchange, and what the client gets must not depend on how the bytes were split.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod rules_support;
 

@@ -338,10 +338,9 @@ impl Judge<'_> {
     fn class(&self, code: &str, kind: CodeKind) -> u16 {
         let own = self.setting.status;
         match kind {
-            CodeKind::Known(class) => class,
-            CodeKind::Unregistered(class) if openwop::UNREADABLE.contains(&code) => class,
-            CodeKind::Unregistered(_) | CodeKind::Vendor if own >= 400 => own,
-            CodeKind::Unregistered(class) => class,
+            CodeKind::Unregistered(_) if own >= 400 && !openwop::UNREADABLE.contains(&code) => own,
+            CodeKind::Known(class) | CodeKind::Unregistered(class) => class,
+            CodeKind::Vendor if own >= 400 => own,
             CodeKind::Vendor => 500,
         }
     }

@@ -184,7 +184,7 @@ fn c4_a_rewritten_body_has_no_stale_headers() {
         .header("accept-ranges", "bytes")
         .header("connection", "keep-alive");
     let host = Host::rpc().policy(|p| {
-        p.disclosure.headers = vec!["content-encoding".parse().unwrap(), "etag".parse().unwrap()]
+        p.disclosure.headers = vec!["content-encoding".parse().unwrap(), "etag".parse().unwrap()];
     });
     let seen = host.run(&Request::send(), &answer);
     assert_eq!(seen.code(), -32004);
