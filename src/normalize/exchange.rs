@@ -410,12 +410,7 @@ impl Exchange {
             accepts_stream,
             merged: is_0_3 && binding == Binding::HttpJson,
             route: route.as_ref().map(|(route, _)| route.clone()),
-            reader: CallReader::new(
-                request.headers,
-                policy.response_cap_bytes,
-                is_0_3 && policy.normalize_0_3,
-                route,
-            ),
+            reader: CallReader::new(request.headers, policy.response_cap_bytes, policy.normalize_0_3, route),
             policy: policy.clone(),
             phase: Phase::Waiting,
             out: VecDeque::new(),
