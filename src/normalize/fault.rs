@@ -6,8 +6,8 @@ use http::header::WWW_AUTHENTICATE;
 
 use super::call::Call;
 use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation};
-use super::exchange::same_version;
 use super::outcome::{Rule, RuleSet};
+use super::version::same_version;
 use super::{Binding, Policy};
 use crate::protocol::a2a::{A2aError, Operation};
 use crate::protocol::json_rpc::RpcError;
