@@ -492,8 +492,16 @@ impl Exchange {
         if self.is_observing() && !matches!(self.phase, Phase::Passing) {
             self.out.push_back(Output::Body(bytes.clone()));
         }
-        if matches!(self.phase, Phase::Streaming(_)) {
-            return self.stream_piece(bytes);
+        if let Phase::Streaming(stream) = &mut self.phase {
+            // Called a stream but is one JSON document: clients find no event in it, and the bytes of an
+            // error must not go by unread.
+            let Some(lead) = stream.lead_of_document(&bytes) else { return self.stream_piece(bytes) };
+            let (status, headers) = stream.head();
+            let mut held = Held::new(status, headers);
+            if !lead.is_empty() {
+                held.take(lead, self.policy.intake_bytes);
+            }
+            self.phase = Phase::Holding(Box::new(held));
         }
         let Phase::Holding(held) = &mut self.phase else { return };
         held.take(bytes, self.policy.intake_bytes);

@@ -18,6 +18,9 @@ use crate::protocol::scan::{Kind, Scanner, Visitor};
 use crate::protocol::sse::{self, Framing, Splitter};
 use crate::protocol::tree;
 
+/// Blank bytes that may come before a document.
+const LEAD_MAX: usize = 64;
+
 /// What an event's data tells so far.
 #[derive(Debug, Default)]
 struct Reading {
@@ -88,6 +91,8 @@ pub(super) struct Stream {
     headers: HeaderMap,
     coding: Option<Decoder>,
     splitter: Splitter,
+    /// The blank bytes it began with, until something else came (S-1).
+    lead: Option<Vec<u8>>,
     reading: Reading,
     doing: Doing,
     /// The current event's bytes while it is held.
@@ -115,6 +120,7 @@ impl Stream {
             binding,
             status,
             headers: headers.clone(),
+            lead: (framing == Framing::Sse && coding.is_none()).then(Vec::new),
             coding,
             splitter: Splitter::new(framing),
             reading: Reading::default(),
@@ -124,6 +130,28 @@ impl Stream {
             waiting_len: 0,
             due: None,
         })
+    }
+
+    /// Some if the stream begins, with these bytes, as a JSON object or array: no field of an event
+    /// does. What came before them is blank.
+    pub(super) fn lead_of_document(&mut self, bytes: &Bytes) -> Option<Bytes> {
+        let lead = self.lead.as_mut().filter(|lead| lead.len() < LEAD_MAX)?;
+        let blank = |b: &u8| b.is_ascii_whitespace() || sse::MARK.contains(b);
+        match bytes.iter().find(|b| !blank(b)) {
+            None => {
+                lead.extend_from_slice(bytes);
+                None
+            }
+            Some(b'{' | b'[') => self.lead.take().map(Bytes::from),
+            Some(_) => {
+                self.lead = None;
+                None
+            }
+        }
+    }
+
+    pub(super) fn head(&self) -> (u16, &HeaderMap) {
+        (self.status, &self.headers)
     }
 
     pub(super) fn is_due(&self) -> bool {

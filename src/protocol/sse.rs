@@ -69,7 +69,8 @@ pub struct Splitter {
     has_data: bool,
 }
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+/// The byte order mark a stream may begin with.
+pub const MARK: &[u8] = b"\xef\xbb\xbf";
 const DATA: &[u8] = b"data";
 
 impl Splitter {
