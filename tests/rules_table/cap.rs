@@ -172,8 +172,8 @@ fn c3_the_verdict_on_coded_bytes_does_not_depend_on_the_split_either() {
         format!("{{\"x\":\"{pad}\",\"result\":{{}}}}"),
         format!("{{\"jsonrpc\":\"2.0\",\"x\":\"{pad}\",\"error\":{{\"code\":-32001,\"message\":\"x\"}}}}"),
         format!("{{\"error\":{{\"message\":\"{pad}\",\"code\":-31403}}}}"),
-        format!("{{\"x\":\"{}\",\"result\":{{}}}}", &pad[..8180]),
-        format!("{{\"x\":\"{}\",\"result\":{{}}}}", &pad[..8170]),
+        format!("{{\"x\":\"{}\",\"result\":{{}}}}", "y".repeat(8180)),
+        format!("{{\"x\":\"{}\",\"result\":{{}}}}", "y".repeat(8170)),
     ] {
         let mut w = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         w.write_all(body.as_bytes()).unwrap();
