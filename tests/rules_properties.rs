@@ -432,6 +432,29 @@ proptest! {
         prop_assert_eq!(first, seen);
     }
 
+    /// Nor does it on streams, whatever their lines are made of.
+    #[test]
+    fn s2_the_split_of_a_stream_does_not_matter(
+        (host, request) in request(),
+        events in proptest::collection::vec((body(), 0usize..6), 1..4),
+        end in proptest::sample::select(vec!["\n\n", "\r\n\r\n", "\r\r", "\n", ""]),
+        a in split(), late in any::<bool>(),
+    ) {
+        let mut text = Vec::new();
+        for (data, kind) in events {
+            let line: &[u8] = [&b"data: "[..], b"data:", b"id: 4\ndata: ", b": c\r\ndata: ", b"event: error\rdata: ", b"retry: 5\n\ndata: "][kind];
+            text.extend_from_slice(line);
+            text.extend(data.iter().filter(|b| !b"\r\n".contains(b)));
+            text.extend_from_slice(end.as_bytes());
+        }
+        let request = request.header("accept", "text/event-stream");
+        let answer = Answer::raw(200, text).set("content-type", Some("text/event-stream"));
+        let first = host.run(&request, &answer).visible();
+        let order = if late { Order::AnswerFirst } else { Order::RequestFirst };
+        let seen = host.clone().order(order).run(&request, &answer.split(a)).visible();
+        prop_assert_eq!(first, seen);
+    }
+
     /// Our answer, coming from a host, is conformant; TASK_NOT_FOUND becomes itself.
     #[test]
     fn e5_twice_is_once((host, request) in request(), answer in answer()) {
