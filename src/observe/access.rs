@@ -47,59 +47,132 @@ pub fn lane(host: &str, interface: &str, binding: &str) -> String {
 
 impl Event<'_> {
     /// Appends the line. Member for member what `tracing` writes for the same event.
-    pub(super) fn write(&self, now: Duration, to: &mut Vec<u8>) -> io::Result<()> {
-        to.write_all(b"{\"timestamp\":\"")?;
-        timestamp(now, to)?;
-        write!(to, r#"",{},"status":{},"outcome":"{}""#, self.lane, self.status, self.outcome)?;
-        for (name, value) in [("reason", self.reason), ("collapsed", self.collapsed)] {
-            if let Some(value) = value {
-                write!(to, r#","{name}":"{value}""#)?;
-            }
+    pub(super) fn write(&self, now: &Stamp, to: &mut Vec<u8>) {
+        to.extend_from_slice(b"{\"timestamp\":\"");
+        now.write(to);
+        to.extend_from_slice(b"\",");
+        to.extend_from_slice(self.lane.as_bytes());
+        to.extend_from_slice(b",\"status\":");
+        number(self.status.into(), 1, to);
+        text(b",\"outcome\":\"", self.outcome, to);
+        if let Some(reason) = self.reason {
+            text(b",\"reason\":\"", reason, to);
+        }
+        if let Some(collapsed) = self.collapsed {
+            text(b",\"collapsed\":\"", collapsed, to);
         }
         if !self.rules.is_empty() {
-            let mut before = r#","rules":""#;
+            let mut before: &[u8] = b",\"rules\":\"";
             for rule in self.rules.iter() {
-                write!(to, "{before}{}", rule.id())?;
-                before = " ";
+                to.extend_from_slice(before);
+                to.extend_from_slice(rule.id().as_bytes());
+                before = b" ";
             }
             to.push(b'"');
         }
+        let stream: &[u8] = if self.stream { b",\"stream\":true" } else { b",\"stream\":false" };
+        to.extend_from_slice(stream);
         // One decimal is what a person compares.
-        let tenths = (self.upstream.as_micros() + 50) / 100;
-        writeln!(
-            to,
-            r#","stream":{},"upstream_ms":{}.{},"added_us":{},"target":"{}"}}"#,
-            self.stream,
-            tenths / 10,
-            tenths % 10,
-            self.added.as_micros(),
-            super::log::ACCESS
-        )
+        let tenths = (micros(self.upstream) + 50) / 100;
+        to.extend_from_slice(b",\"upstream_ms\":");
+        number(tenths / 10, 1, to);
+        to.push(b'.');
+        number(tenths % 10, 1, to);
+        to.extend_from_slice(b",\"added_us\":");
+        number(micros(self.added), 1, to);
+        text(b",\"target\":\"", super::log::ACCESS, to);
+        to.extend_from_slice(b"}\n");
     }
 }
 
-/// `2026-01-31T23:59:59.000001Z`, from the time since 1970.
-fn timestamp(since: Duration, to: &mut Vec<u8>) -> io::Result<()> {
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Years are counted from March, so that a leap day is the last of its year; 719468 days lie
-    // between the first of March of the year 0 and 1970.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let micros = since.subsec_micros();
-    write!(to, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A member's begin, its value from a closed list, and the closing quote.
+fn text(begin: &[u8], value: &str, to: &mut Vec<u8>) {
+    to.extend_from_slice(begin);
+    to.extend_from_slice(value.as_bytes());
+    to.push(b'"');
+}
+
+/// A number with at least `width` digits. `write!` needs several times as long, twenty times a line.
+fn number(value: u64, width: usize, to: &mut Vec<u8>) {
+    let from = to.len();
+    let mut left = value;
+    while left > 0 || to.len() - from < width {
+        to.push(b'0' + u8::try_from(left % 10).unwrap_or_default());
+        left /= 10;
+    }
+    if let Some(digits) = to.get_mut(from..) {
+        digits.reverse();
+    }
+}
+
+/// The time of a line: `2026-01-31T23:59:59.000001Z`. Most lines share their second with the one before.
+#[derive(Debug, Default)]
+pub(super) struct Stamp {
+    /// Since 1970.
+    second: u64,
+    micros: u32,
+    /// As far as the second, with the point.
+    text: Vec<u8>,
+}
+
+impl Stamp {
+    #[cfg(test)]
+    pub(super) fn at(since: Duration) -> Self {
+        let mut stamp = Self::default();
+        stamp.set(since);
+        stamp
+    }
+
+    /// `since` 1970.
+    fn set(&mut self, since: Duration) {
+        self.micros = since.subsec_micros();
+        if self.second == since.as_secs() && !self.text.is_empty() {
+            return;
+        }
+        self.second = since.as_secs();
+        let (days, second) = (self.second / 86_400, self.second % 86_400);
+        // Years are counted from March, so that a leap day is the last of its year; 719468 days lie
+        // between the first of March of the year 0 and 1970.
+        let shifted = days + 719_468;
+        let (era, day) = (shifted / 146_097, shifted % 146_097);
+        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = year + era * 400 + u64::from(month <= 2);
+        self.text.clear();
+        number(year, 4, &mut self.text);
+        let parts = [
+            (b'-', month),
+            (b'-', day),
+            (b'T', second / 3600),
+            (b':', second / 60 % 60),
+            (b':', second % 60),
+        ];
+        for (sign, part) in parts {
+            self.text.push(sign);
+            number(part, 2, &mut self.text);
+        }
+        self.text.push(b'.');
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.text);
+        number(self.micros.into(), 6, to);
+        to.push(b'Z');
+    }
 }
 
 #[derive(Default)]
 struct Pending {
     lines: Vec<u8>,
     dropped: u64,
+    now: Stamp,
     /// The thread is writing what it took.
     writing: bool,
 }
@@ -133,8 +206,9 @@ impl Sink {
             return;
         }
         let first = pending.lines.is_empty();
-        // Writing to memory cannot fail.
-        let _ = event.write(now, &mut pending.lines);
+        let Pending { lines, now: stamp, .. } = &mut *pending;
+        stamp.set(now);
+        event.write(stamp, lines);
         drop(pending);
         if first {
             self.writer.unpark();
@@ -219,8 +293,31 @@ mod tests {
 
     fn stamp(since: Duration) -> String {
         let mut text = Vec::new();
-        timestamp(since, &mut text).unwrap();
+        Stamp::at(since).write(&mut text);
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_written_as_rust_writes_them() {
+        for value in [0, 1, 9, 10, 99, 100, 200, 65_535, 1_000_000, u64::MAX] {
+            let mut text = Vec::new();
+            number(value, 1, &mut text);
+            number(value, 6, &mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), format!("{value}{value:06}"));
+        }
+    }
+
+    /// A second that goes on, the next one, and one before it: clocks are set back.
+    #[test]
+    fn a_time_that_is_reused_is_told_right() {
+        let mut reused = Stamp::default();
+        for (second, nanos) in [(59, 1000), (59, 999_999_000), (60, 0), (59, 5000)] {
+            let since = Duration::new(second, nanos);
+            reused.set(since);
+            let mut text = Vec::new();
+            reused.write(&mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), stamp(since));
+        }
     }
 
     #[test]
@@ -249,7 +346,7 @@ mod tests {
     fn names_of_the_configuration_are_escaped() {
         let lane = lane("a\"b", "/\\\n", "JSONRPC");
         let mut line = Vec::new();
-        event(&lane).write(Duration::ZERO, &mut line).unwrap();
+        event(&lane).write(&Stamp::default(), &mut line);
         let read: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!((read["host"].as_str(), read["interface"].as_str()), (Some("a\"b"), Some("/\\\n")));
     }
