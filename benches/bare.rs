@@ -38,10 +38,12 @@ fn main() {
     let upstream = upstream.parse().expect("UPSTREAM is ADDRESS:PORT");
     let (address, port) = listen.rsplit_once(':').expect("LISTEN is ADDRESS:PORT");
 
-    let mut conf = ServerConf::default();
-    conf.threads = 1;
-    conf.work_stealing = false;
-    conf.upstream_keepalive_pool_size = 256;
+    let conf = ServerConf {
+        threads: 1,
+        work_stealing: false,
+        upstream_keepalive_pool_size: 256,
+        ..ServerConf::default()
+    };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
     for index in 0..std::thread::available_parallelism().map_or(1, usize::from) {
