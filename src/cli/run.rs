@@ -101,6 +101,7 @@ pub fn run(args: &Args) -> ExitCode {
         assembly.add(Box::new(admin));
     }
     assembly.run_until(Box::new(Drain { metrics }));
+    log::flush();
     ExitCode::SUCCESS
 }
 
@@ -125,6 +126,7 @@ impl ShutdownSignalWatch for Drain {
                         quiet_since = Instant::now();
                     }
                 }
+                log::flush();
                 std::process::exit(0);
             });
         }
