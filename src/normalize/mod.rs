@@ -5,18 +5,22 @@
 //! client gets; [`Outcome`] says what was done, for those who count.
 
 mod call;
+mod card_rewrite;
 mod decode;
 mod disclose;
 mod encode;
 mod exchange;
 mod fault;
 mod interface;
+mod machine;
 mod outcome;
 mod policy;
 mod stream;
 mod watch;
 
+pub use card_rewrite::{CardFate, CardRewrite};
 pub use exchange::{Exchange, Failure, Output, OwnAnswer, RequestFacts, ResponseHead};
 pub use interface::{Binding, Interface, Target};
+pub use machine::Machine;
 pub use outcome::{DroppedKind, Outcome, Rule, RuleSet, Verdict};
 pub use policy::{CapPolicy, Disclosure, Messages, Mode, Oracle, Policy};

@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderValue, Version};
 
+use super::public::Public;
 use super::settings::{self, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
 use crate::normalize::{Binding, Interface, Policy, Target};
@@ -44,6 +45,8 @@ pub struct Host {
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub upstreams: Upstreams,
+    /// The URL that clients know it by, if that is another one (P-3).
+    pub public: Option<Public>,
     /// Where everything is counted that is no interface's.
     pub other: Arc<Lane>,
     interfaces: ArcSwap<Interfaces>,
@@ -141,6 +144,7 @@ impl Host {
             limits: host.limits,
             timeouts: host.timeouts,
             upstreams: Upstreams::new(&host.upstreams, host.timeouts),
+            public: Public::new(host),
             other: metrics.lane(&host.name, "other", None),
             interfaces: ArcSwap::from_pointee(Interfaces::new(&host.name, &host.interfaces, metrics)),
         }
@@ -245,7 +249,7 @@ fn loose(path: &str) -> String {
 
 /// The path with needlessly encoded letters, digits and `-._~` decoded, as hosts read it: `/%61` is
 /// `/a`, or the rules could be walked around (RFC 3986, 6.2.2.2).
-fn plain(path: &str) -> Cow<'_, str> {
+pub(super) fn plain(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return path.into();
     }
@@ -315,6 +319,7 @@ mod tests {
                 idle: Duration::from_secs(1),
             },
             card: settings::Card::default(),
+            public_url: String::new(),
         }
     }
 
