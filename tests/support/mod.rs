@@ -109,21 +109,31 @@ impl Proxy {
         Client::connect(self.address)
     }
 
-    /// The values of a metric whose labels hold `labels`, summed up, once it is `expected`.
+    /// The values of a metric whose labels hold `labels`, summed up.
+    pub fn count(&self, name: &str, labels: &str) -> f64 {
+        let text = self.metrics.render();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("a2a_errata_")?.strip_prefix(name));
+        let values = lines.filter(|line| line.starts_with([' ', '{']) && line.contains(labels));
+        values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    }
+
+    /// Waits until it is `expected`.
     #[track_caller]
     pub fn assert_counts(&self, name: &str, labels: &str, expected: f64) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let text = self.metrics.render();
-            let lines = text.lines().filter_map(|line| line.strip_prefix("a2a_errata_")?.strip_prefix(name));
-            let values = lines.filter(|line| line.starts_with([' ', '{']) && line.contains(labels));
-            let sum: f64 = values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
-            if (sum - expected).abs() < 0.001 {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{name} {labels} is {sum}, not {expected}:\n{text}");
-            thread::sleep(Duration::from_millis(10));
-        }
+        eventually(
+            || (self.count(name, labels) - expected).abs() < 0.001,
+            || format!("{name} {labels} is not {expected}:\n{}", self.metrics.render()),
+        );
+    }
+
+    /// Waits until it is more than it is now, by `by`.
+    #[track_caller]
+    pub fn await_more(&self, name: &str, labels: &str, by: f64) {
+        let from = self.count(name, labels);
+        eventually(
+            || self.count(name, labels) >= from + by,
+            || format!("{name} {labels} stays at {from}:\n{}", self.metrics.render()),
+        );
     }
 
     /// Waits until every host is ready.
@@ -457,7 +467,12 @@ impl Visit {
 
 impl ScriptedHost {
     pub fn start(script: impl Fn(&mut Visit) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at(0, script)
+    }
+
+    /// On a port that was announced before.
+    pub fn start_at(port: u16, script: impl Fn(&mut Visit) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let requests = Arc::new(Mutex::new(Vec::new()));
