@@ -234,8 +234,8 @@ fn keys_of_a_later_build() {
             "FILE:4:1: hosts[0].health: this build does not support it yet; remove it",
         ),
         (
-            format!("{HOST}public_url = \"https://a.example/b\""),
-            "FILE:4:14: hosts[0].public_url = \"https://a.example/b\": this build does not support rewriting agent cards yet; leave it \"\"",
+            format!("{HOST}public_url = \"https://u@a.example/b\""),
+            "FILE:4:14: hosts[0].public_url = \"https://u@a.example/b\": not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off",
         ),
         (
             "[[hosts]]\nupstreams = [{ address = \"a:1\", weight = 3 }]".into(),

@@ -223,6 +223,7 @@ fn settings(model: &Model) -> Settings {
             refresh: Duration::from_secs(host.card.refresh_s),
             max_bytes: host.card.max_bytes,
         },
+        public_url: host.public_url.clone(),
     };
     Settings {
         listen: model.listen.address.clone(),

@@ -241,15 +241,15 @@ fn public_url(text: &str) -> Result<(), String> {
     let absolute = text.parse::<http::Uri>().is_ok_and(|uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))
             && uri.authority().is_some_and(|a| !a.host().is_empty() && !a.as_str().contains('@'))
+            && uri.authority().is_some_and(|a| authority(a.as_str()).is_ok())
             && uri.query().is_none()
+            && !uri.path().split('/').any(|segment| matches!(segment, "." | ".."))
+            && !uri.path().contains("//")
     });
-    if !absolute || text.contains('#') {
-        return Err(
-            "not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off"
-                .into(),
-        );
+    if absolute && !text.contains('#') {
+        return Ok(());
     }
-    Err("this build does not support rewriting agent cards yet; leave it \"\"".into())
+    Err("not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into())
 }
 
 fn interface_path(text: &str) -> Result<(), String> {
@@ -314,7 +314,23 @@ mod tests {
             (version, vec!["1.0", "0.3", "10.12"], vec!["", "1", "v1.0", "1.0.1", "1.", ".1", "1.x"]),
             (header, vec!["x-request-id", "ETag"], vec!["", "x y", "content-length", "Transfer-Encoding"]),
             (host_name, vec!["legacy", "a.b-c_d"], vec!["", "a b", "ä"]),
-            (public_url, vec![""], vec!["x", "ftp://a", "/x", "https://", "https://a/b?c", "https://a/b"]),
+            (
+                public_url,
+                vec!["", "https://a", "http://a:81/", "https://a/b", "https://a/b/c/", "https://[::1]:80/x"],
+                vec![
+                    "x",
+                    "ftp://a",
+                    "/x",
+                    "https://",
+                    "https://a/b?c",
+                    "https://a/b#c",
+                    "https://u@a/b",
+                    "https://a:0/b",
+                    "https://a/../b",
+                    "https://a//b",
+                    "https://a/b c",
+                ],
+            ),
             (detail_type, vec!["google.rpc.Help", "type.googleapis.com/a.B"], vec!["", "a b", "a/"]),
         ] {
             for text in good {

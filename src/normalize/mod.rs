@@ -5,6 +5,7 @@
 //! client gets; [`Outcome`] says what was done, for those who count.
 
 mod call;
+mod card_rewrite;
 mod decode;
 mod disclose;
 mod encode;
@@ -12,6 +13,7 @@ mod exchange;
 mod fault;
 mod held;
 mod interface;
+mod machine;
 mod outcome;
 mod output;
 mod policy;
@@ -20,8 +22,10 @@ mod version;
 mod watch;
 mod weigh;
 
+pub use card_rewrite::{CardFate, CardRewrite};
 pub use exchange::{Exchange, RequestFacts};
 pub use interface::{Binding, Interface, Target};
+pub use machine::Machine;
 pub use outcome::{DroppedKind, Outcome, Rule, RuleSet, Verdict};
 pub use output::{Failure, Output, OwnAnswer, ResponseHead};
 pub use policy::{CapPolicy, Disclosure, Messages, Mode, Oracle, Policy};

@@ -11,7 +11,7 @@ use prometheus::{
 };
 
 use super::access;
-use crate::normalize::{Binding, DroppedKind, Outcome, Rule, Verdict};
+use crate::normalize::{Binding, CardFate, DroppedKind, Outcome, Rule, Verdict};
 
 const PREFIX: &str = "a2a_errata";
 
@@ -52,6 +52,8 @@ pub struct Metrics {
     last_rewrite: IntGaugeVec,
     card_reads: IntCounterVec,
     card_age: GaugeVec,
+    card_rewrites: IntCounterVec,
+    card_signatures: IntCounterVec,
     /// When each host's card was last read well.
     cards: Mutex<Vec<(String, Instant)>>,
 }
@@ -141,9 +143,19 @@ impl Metrics {
                 opts("card_age_seconds", "Time since the host's agent card was last read and could be used."),
                 &["host"],
             )?,
+            card_rewrites: counters(
+                "card_rewrites_total",
+                "Agent cards asked for through the proxy, by what became of their URLs.",
+                &["host", "result"],
+            )?,
+            card_signatures: counters(
+                "card_signatures_dropped_total",
+                "Signed agent cards whose signatures were dropped with their URLs.",
+                &["host"],
+            )?,
             cards: Mutex::default(),
         };
-        let all: [Box<dyn Collector>; 15] = [
+        let all: [Box<dyn Collector>; 17] = [
             Box::new(metrics.responses.clone()),
             Box::new(metrics.rewrites.clone()),
             Box::new(metrics.faults.clone()),
@@ -158,6 +170,8 @@ impl Metrics {
             Box::new(metrics.last_rewrite.clone()),
             Box::new(metrics.card_reads.clone()),
             Box::new(metrics.card_age.clone()),
+            Box::new(metrics.card_rewrites.clone()),
+            Box::new(metrics.card_signatures.clone()),
             Box::new(info),
         ];
         for collector in all {
@@ -371,6 +385,14 @@ impl Lane {
             upstream_ms = milliseconds(finished.upstream),
             added_us = u64::try_from(finished.added.as_micros()).unwrap_or(u64::MAX),
         );
+    }
+
+    /// What became of an agent card that was asked for (P-3).
+    pub fn card(&self, fate: CardFate) {
+        self.metrics.card_rewrites.with_label_values(&[self.host.as_str(), fate.as_str()]).inc();
+        if fate == (CardFate::Rewritten { was_signed: true }) {
+            self.metrics.card_signatures.with_label_values(&[self.host.as_str()]).inc();
+        }
     }
 
     /// The bytes held back changed by this much (gauge `held_bytes`).

@@ -7,6 +7,7 @@ pub mod coding;
 pub mod google_rpc;
 pub mod json_rpc;
 pub mod openwop;
+pub mod public_url;
 pub mod scan;
 pub mod sse;
 pub mod tree;

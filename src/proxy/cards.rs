@@ -22,6 +22,7 @@ use crate::normalize::{Binding, Interface};
 use crate::observe::{Metrics, Readiness};
 use crate::protocol::card::{self, CardBinding, Listed};
 use crate::protocol::coding::Decoder;
+use crate::protocol::public_url::{Own, PublicUrl};
 
 /// Whole patience with one fetch.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -39,9 +40,11 @@ pub struct CardReader {
 /// One host to be asked.
 struct Source {
     host: Arc<Host>,
-    /// Sent as `Host`, and what absolute URLs in the card may name.
+    /// Sent as `Host`; if there are any, absolute URLs in the card that name no other than these, an
+    /// upstream or the public one are another host's.
     authorities: Vec<String>,
-    upstreams: Vec<String>,
+    own: Own,
+    public: Option<PublicUrl>,
     card: settings::Card,
 }
 
@@ -78,7 +81,8 @@ impl CardReader {
                 Arc::new(Source {
                     host: host.clone(),
                     authorities: settings.authorities.iter().map(|a| a.to_ascii_lowercase()).collect(),
-                    upstreams: settings.upstreams.iter().map(|u| u.address.to_ascii_lowercase()).collect(),
+                    own: settings.own(),
+                    public: settings.public_url(),
                     card: settings.card,
                 })
             })
@@ -165,16 +169,16 @@ impl BackgroundService for CardReader {
 /// The interfaces a request may be for: one per path and binding, with all their versions in the card's
 /// order. Where the host is selected by authority, a URL of another one is another host's (I-1).
 fn interfaces(listed: Vec<Listed>, source: &Source) -> Vec<Interface> {
-    let ours = |authority: &str| {
-        let name = authority.rsplit_once(':').map_or(authority, |(name, _)| name);
-        source.authorities.is_empty()
-            || source.authorities.iter().any(|a| a == authority || a == name)
-            || source.upstreams.iter().any(|u| u == authority)
-    };
     let mut interfaces: Vec<Interface> = Vec::new();
-    for one in listed {
-        if one.authority.as_deref().is_some_and(|authority| !ours(authority)) {
-            continue;
+    for mut one in listed {
+        if let Some(authority) = one.authority.as_deref() {
+            let public = source.public.as_ref();
+            if let Some(inner) = public.and_then(|public| public.inner_path(authority, &one.path)) {
+                // The host knows its public URL, and gets requests without that URL's path (P-3).
+                one.path = inner.to_owned();
+            } else if !source.authorities.is_empty() && !source.own.has(authority) {
+                continue;
+            }
         }
         let binding = match one.binding {
             CardBinding::JsonRpc => Binding::JsonRpc,

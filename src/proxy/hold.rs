@@ -39,7 +39,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::own_answers;
 use super::routes::Host;
-use crate::normalize::{Exchange, Mode, Output, OwnAnswer, ResponseHead};
+use crate::normalize::{Machine, Mode, Output, OwnAnswer, ResponseHead};
 use crate::observe::Lane;
 use crate::protocol::a2a::Operation;
 
@@ -93,7 +93,7 @@ enum Phase {
 
 /// One request's exchange and what the shell knows of its answer. It outlives the attempts.
 pub struct Held {
-    exchange: Exchange,
+    exchange: Machine,
     lane: Arc<Lane>,
     /// Bytes of a request, at the most.
     request_limit: u64,
@@ -130,7 +130,7 @@ pub struct Held {
 }
 
 impl Held {
-    pub fn new(exchange: Exchange, request: &RequestHeader, host: &Host, lane: Arc<Lane>) -> Self {
+    pub fn new(exchange: Machine, request: &RequestHeader, host: &Host, lane: Arc<Lane>) -> Self {
         // An observed host's answers are not touched, in time either (I-5).
         let floor = if host.policy.mode == Mode::Enforce { host.policy.oracle.floor_ms } else { 0 };
         let expects = request.headers.get(header::EXPECT).map(http::HeaderValue::as_bytes);
@@ -160,7 +160,7 @@ impl Held {
         }
     }
 
-    pub fn exchange(&self) -> &Exchange {
+    pub fn exchange(&self) -> &Machine {
         &self.exchange
     }
 

@@ -3,13 +3,14 @@
 //! `server` assembles the process, `routes` knows which host and interface a request is for,
 //! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
 //! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
-//! says itself, `front` catches requests that Pingora refuses before the first hook, and `cards` learns
-//! the interfaces of a host from its agent card.
+//! says itself, `front` catches requests that Pingora refuses before the first hook, `cards` learns the
+//! interfaces of a host from its agent card, and `public` knows the URL that clients know a host by.
 
 mod cards;
 mod front;
 mod hold;
 mod own_answers;
+mod public;
 mod request;
 mod routes;
 mod server;

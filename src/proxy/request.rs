@@ -48,6 +48,25 @@ pub fn ask_for_plain_bytes(request: &mut RequestHeader) -> Result<()> {
     request.insert_header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"))
 }
 
+/// Lets the host send all of its card in plain bytes (P-3): what the client has of it is known by
+/// other tags and other places.
+///
+/// # Errors
+/// None that can happen: the value is a valid header value.
+pub fn ask_for_the_whole_card(request: &mut RequestHeader) -> Result<()> {
+    for name in [
+        header::IF_NONE_MATCH,
+        header::IF_MATCH,
+        header::IF_MODIFIED_SINCE,
+        header::IF_UNMODIFIED_SINCE,
+        header::IF_RANGE,
+        header::RANGE,
+    ] {
+        request.remove_header(&name);
+    }
+    ask_for_plain_bytes(request)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +94,18 @@ mod tests {
     fn lengths_are_read_as_pingora_reads_them() {
         assert_eq!(announced(&request(&[("content-length", "7, 7")]).headers), Some(7));
         assert_eq!(announced(&request(&[]).headers), None);
+    }
+
+    #[test]
+    fn p3_a_card_is_asked_for_as_a_whole() {
+        let conditions =
+            [("if-none-match", "x"), ("range", "bytes=0-"), ("accept-encoding", "br"), ("x", "y")];
+        let mut request = request(&conditions);
+        ask_for_the_whole_card(&mut request).unwrap();
+        let left: Vec<_> =
+            request.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert!(left.contains(&("accept-encoding", "identity")) && left.contains(&("x", "y")), "{left:?}");
+        assert_eq!(left.len(), 2);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderValue, Version};
 
+use super::public::Public;
 use super::settings::{self, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
 use crate::normalize::{Binding, Interface, Policy, Target};
@@ -44,6 +45,8 @@ pub struct Host {
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub upstreams: Upstreams,
+    /// The URL that clients know it by, if that is another one (P-3).
+    pub public: Option<Public>,
     /// Where everything is counted that is no interface's.
     pub other: Arc<Lane>,
     interfaces: ArcSwap<Interfaces>,
@@ -142,6 +145,7 @@ impl Host {
             limits: host.limits,
             timeouts: host.timeouts,
             upstreams: Upstreams::new(&host.upstreams, host.timeouts),
+            public: Public::new(host),
             other: metrics.lane(&host.name, "other", None),
             interfaces: ArcSwap::from_pointee(Interfaces::new(&host.name, &host.interfaces, metrics)),
         }
@@ -282,6 +286,7 @@ mod tests {
                 idle: Duration::from_secs(1),
             },
             card: settings::Card::default(),
+            public_url: String::new(),
         }
     }
 

@@ -27,7 +27,7 @@ use super::hold::{self, Held, Slot};
 use super::own_answers;
 use super::request;
 use super::routes::{Host, Hosts};
-use crate::normalize::{Exchange, OwnAnswer, RequestFacts};
+use crate::normalize::{CardRewrite, Exchange, Machine, OwnAnswer, RequestFacts};
 use crate::observe::{Finished, InFlight, Lane};
 
 /// How long a request's unread rest is read so that the connection can be used again.
@@ -74,14 +74,21 @@ impl Call {
         let request = session.req_header();
         let Some(host) = hosts.select(request::authority(request)) else { return false };
         let (path, query) = request::target(&request.uri);
+        let path = host.public.as_ref().map_or(path, |public| public.inner(path));
         let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
         let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
         let lane = match bound {
             Some((exchange, lane)) => {
-                self.held = Some(Box::new(Held::new(exchange, request, host, lane.clone())));
+                let machine = Machine::Exchange(exchange);
+                self.held = Some(Box::new(Held::new(machine, request, host, lane.clone())));
                 lane
             }
-            None => host.other.clone(),
+            None => {
+                let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
+                self.held = card
+                    .map(|card| Box::new(Held::new(Machine::Card(card), request, host, host.other.clone())));
+                host.other.clone()
+            }
         };
         self.in_flight = Some(lane.begin());
         self.lane = Some(lane);
@@ -121,6 +128,13 @@ impl Call {
         let stream = answer.is_some_and(is_event_stream);
         let status = answer.map_or(0, |answer| answer.status.as_u16());
         let finished = if let Some(held) = &self.held {
+            let fate = held.exchange().card().and_then(CardRewrite::fate);
+            if let (Some(fate), Some(host)) = (fate, &self.host) {
+                lane.card(fate);
+                if let Some(public) = &host.public {
+                    public.note(&host.name, fate);
+                }
+            }
             Finished {
                 status,
                 outcome: Some(held.exchange().outcome()),
@@ -221,11 +235,17 @@ impl ProxyHttp for Shell {
         call: &mut Call,
     ) -> Result<()> {
         request::leave_trace(upstream, self.hosts.via(session.req_header().version))?;
+        let public = call.host.as_ref().and_then(|host| host.public.as_ref());
+        if let Some(target) = public.and_then(|public| public.inner_target(upstream)) {
+            upstream.set_raw_path(&target)?;
+        }
         call.sent_at = Some(Instant::now());
         call.body_began = false;
         if let Some(mut held) = call.held.take() {
             if held.exchange().is_interface() {
                 request::ask_for_plain_bytes(upstream)?;
+            } else if held.exchange().card().is_some_and(CardRewrite::wants_whole) {
+                request::ask_for_the_whole_card(upstream)?;
             }
             held.begin(call.reused);
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));

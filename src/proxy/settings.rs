@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::normalize::{Interface, Policy};
+use crate::protocol::public_url::{Own, PublicUrl};
 
 /// One process.
 #[derive(Debug, Clone)]
@@ -31,6 +32,23 @@ pub struct Host {
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub card: Card,
+    /// What clients know the host by, as the configuration writes it (P-3); empty: nothing else.
+    pub public_url: String,
+}
+
+impl Host {
+    /// The authorities that the host's card may name and that are the host itself (I-1, P-3).
+    #[must_use]
+    pub fn own(&self) -> Own {
+        let upstreams = self.upstreams.iter().map(|upstream| upstream.address.as_str());
+        Own::new(upstreams, self.authorities.iter().map(String::as_str))
+    }
+
+    /// `None` when card rewriting is off (P-3).
+    #[must_use]
+    pub fn public_url(&self) -> Option<PublicUrl> {
+        PublicUrl::new(&self.public_url, self.own())
+    }
 }
 
 /// How the agent card is read, where no interface is configured (I-1).

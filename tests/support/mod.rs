@@ -6,15 +6,16 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use a2a_errata::normalize::{Binding, Interface, Policy};
-use a2a_errata::observe::Metrics;
-use a2a_errata::proxy::{Assembly, Host, Limits, Settings, Timeouts, Upstream};
+use a2a_errata::observe::{Metrics, Readiness};
+use a2a_errata::proxy::{Assembly, CardReader, Host, Limits, Settings, Timeouts, Upstream};
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
+use pingora::services::background::background_service;
 
 /// No test waits longer than this for a byte.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +30,7 @@ pub fn free_port() -> u16 {
 pub struct Proxy {
     pub address: SocketAddr,
     pub metrics: Arc<Metrics>,
+    pub readiness: Arc<Readiness>,
 }
 
 struct Never;
@@ -63,6 +65,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
                 idle: Duration::from_secs(5),
             },
             card: a2a_errata::proxy::Card::default(),
+            public_url: String::new(),
         }],
     }
 }
@@ -73,37 +76,71 @@ impl Proxy {
     }
 
     pub fn start_with(settings: Settings) -> Self {
+        Self::assemble(settings, false)
+    }
+
+    /// With the service that asks hosts without interfaces for their cards (I-1).
+    pub fn learning(settings: Settings) -> Self {
+        Self::assemble(settings, true)
+    }
+
+    fn assemble(settings: Settings, learns: bool) -> Self {
         let address: SocketAddr = settings.listen.parse().unwrap();
         let metrics = Metrics::new();
-        let counts = metrics.clone();
-        thread::spawn(move || Assembly::new(&settings, &counts).run_until(Box::new(Never)));
+        let known = settings.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
+        let readiness = Arc::new(Readiness::new(known));
+        let (counts, ready) = (metrics.clone(), readiness.clone());
+        thread::spawn(move || {
+            let mut assembly = Assembly::new(&settings, &counts);
+            if learns && let Some(reader) = CardReader::new(&settings, &assembly.hosts(), &counts, &ready) {
+                assembly.add(Box::new(background_service("agent cards", reader)));
+            }
+            assembly.run_until(Box::new(Never));
+        });
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             assert!(Instant::now() < deadline, "the proxy does not listen");
             thread::sleep(Duration::from_millis(5));
         }
-        Self { address, metrics }
+        Self { address, metrics, readiness }
     }
 
     pub fn client(&self) -> Client {
         Client::connect(self.address)
     }
 
-    /// The values of a metric whose labels hold `labels`, summed up, once it is `expected`.
+    /// The values of a metric whose labels hold `labels`, summed up.
+    pub fn count(&self, name: &str, labels: &str) -> f64 {
+        let text = self.metrics.render();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("a2a_errata_")?.strip_prefix(name));
+        let values = lines.filter(|line| line.starts_with([' ', '{']) && line.contains(labels));
+        values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    }
+
+    /// Waits until it is `expected`.
     #[track_caller]
     pub fn assert_counts(&self, name: &str, labels: &str, expected: f64) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let text = self.metrics.render();
-            let lines = text.lines().filter_map(|line| line.strip_prefix("a2a_errata_")?.strip_prefix(name));
-            let values = lines.filter(|line| line.starts_with([' ', '{']) && line.contains(labels));
-            let sum: f64 = values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
-            if (sum - expected).abs() < 0.001 {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{name} {labels} is {sum}, not {expected}:\n{text}");
-            thread::sleep(Duration::from_millis(10));
-        }
+        eventually(
+            || (self.count(name, labels) - expected).abs() < 0.001,
+            || format!("{name} {labels} is not {expected}:\n{}", self.metrics.render()),
+        );
+    }
+
+    /// Waits until it is more than it is now, by `by`.
+    #[track_caller]
+    pub fn await_more(&self, name: &str, labels: &str, by: f64) {
+        let from = self.count(name, labels);
+        eventually(
+            || self.count(name, labels) >= from + by,
+            || format!("{name} {labels} stays at {from}:\n{}", self.metrics.render()),
+        );
+    }
+
+    /// Waits until every host is ready.
+    #[track_caller]
+    pub fn assert_ready(&self) -> &Self {
+        eventually(|| self.readiness.waiting().is_empty(), || format!("{:?} wait", self.readiness.waiting()));
+        self
     }
 
     /// One request on a connection of its own.
@@ -112,6 +149,48 @@ impl Proxy {
         client.send(request);
         client.answer()
     }
+}
+
+/// Waits until it is so.
+#[track_caller]
+pub fn eventually(is_so: impl Fn() -> bool, says: impl Fn() -> String) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{}", says());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What this test process has logged so far; the first call begins it.
+pub fn logged() -> String {
+    static LOG: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
+    struct Writer(Arc<Mutex<Vec<u8>>>);
+    impl Write for Writer {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let log = LOG.get_or_init(|| {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || Writer(writer.clone())).finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+        log
+    });
+    String::from_utf8_lossy(&log.lock().unwrap()).into_owned()
+}
+
+/// Waits for a line that says all of this, and returns how many there are.
+#[track_caller]
+pub fn assert_logged(words: &[&str]) -> usize {
+    let count = || logged().lines().filter(|line| words.iter().all(|word| line.contains(word))).count();
+    eventually(|| count() > 0, || format!("{words:?} is not in\n{}", logged()));
+    count()
 }
 
 /// What a host or a client read: a head and a body.
@@ -379,11 +458,21 @@ impl Visit {
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.connection.try_send(bytes)
     }
+
+    /// `127.0.0.1:PORT` of the host.
+    pub fn own_address(&self) -> String {
+        self.connection.stream.local_addr().unwrap().to_string()
+    }
 }
 
 impl ScriptedHost {
     pub fn start(script: impl Fn(&mut Visit) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at(0, script)
+    }
+
+    /// On a port that was announced before.
+    pub fn start_at(port: u16, script: impl Fn(&mut Visit) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let requests = Arc::new(Mutex::new(Vec::new()));
