@@ -401,9 +401,9 @@ mod tests {
 
     /// What the client sees, as one text.
     fn told(machine: &mut CardRewrite) -> String {
-        let mut told = String::new();
+        let mut told = Vec::new();
         while let Some(output) = machine.poll() {
-            told += &match output {
+            told.push(match output {
                 Output::HostHead => "host|".to_owned(),
                 Output::Head(head) => {
                     let headers: Vec<_> =
@@ -415,9 +415,9 @@ mod tests {
                 Output::Abort => "|abort".to_owned(),
                 Output::PassRest => "|rest".to_owned(),
                 Output::CloseUpstream => "|close".to_owned(),
-            };
+            });
         }
-        told
+        told.concat()
     }
 
     fn answered(machine: &mut CardRewrite, head: &[(&'static str, &'static str)], body: &[u8]) -> String {

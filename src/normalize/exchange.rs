@@ -422,6 +422,7 @@ impl Exchange {
             document: document.as_ref(),
             is_utf8: !held.charset.is_odd(),
             is_exact: held.is_plain_json(self.binding),
+            any_status: false,
             over,
         };
         let mut outcome = std::mem::take(&mut self.outcome);

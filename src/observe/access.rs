@@ -345,9 +345,9 @@ mod tests {
     #[test]
     fn names_of_the_configuration_are_escaped() {
         let lane = lane("a\"b", "/\\\n", "JSONRPC");
-        let mut line = Vec::new();
-        event(&lane).write(&Stamp::default(), &mut line);
-        let read: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        let mut written = Vec::new();
+        event(&lane).write(&Stamp::default(), &mut written);
+        let read: serde_json::Value = serde_json::from_slice(&written).unwrap();
         assert_eq!((read["host"].as_str(), read["interface"].as_str()), (Some("a\"b"), Some("/\\\n")));
     }
 
