@@ -346,7 +346,8 @@ impl Exchange {
             || document.as_ref().map_or_else(|| begins_as_error(&data), |d| lists_error(&d.root));
         let speaks = !matches!(evidence.shape, Shape::Other | Shape::Result);
         let mut status = stream.status;
-        if over == Over::End && !has_error && !speaks && !(is_named && evidence.shape == Shape::Other) {
+        let says_error = has_error || speaks || is_named && evidence.shape == Shape::Other;
+        if over == Over::End && !says_error {
             if !self.policy.cap.success || data.len() <= self.policy.response_cap_bytes {
                 return self.pass_event();
             }
