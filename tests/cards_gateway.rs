@@ -1,5 +1,6 @@
 //! Several hosts behind one listener, told apart by `Host` or `:authority` (I-1): each has its own card,
 //! its own interfaces, and nothing of another's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod support;
 
