@@ -68,7 +68,7 @@ impl Machine {
 
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
         match self {
-            Self::Exchange(exchange) => exchange.head(status, headers),
+            Self::Exchange(exchange) => exchange.head_lent(status, headers),
             Self::Card(card) => card.head(status, headers),
         }
     }
@@ -108,9 +108,10 @@ impl Machine {
         }
     }
 
-    pub fn poll(&mut self) -> Option<Output> {
+    /// `head` is the host's, as long as it was not told to be written.
+    pub fn poll(&mut self, head: Option<&HeaderMap>) -> Option<Output> {
         match self {
-            Self::Exchange(exchange) => exchange.poll(),
+            Self::Exchange(exchange) => exchange.poll_with(head),
             Self::Card(card) => card.poll(),
         }
     }
