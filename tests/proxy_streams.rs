@@ -88,6 +88,27 @@ fn each_event_is_there_before_the_next_one_is_sent() {
     assert!(client.until(b"0\r\n\r\n").is_some());
 }
 
+/// Many hosts end their lines with CRLF and keep connections alive with a lone comment: a client that
+/// waits for the LF, or for the comment, gets it at once (S-2).
+#[test]
+fn the_last_byte_of_an_event_and_a_lone_comment_do_not_wait() {
+    let (host, say) = puppet();
+    let proxy = Proxy::start(&host);
+    let mut client = proxy.client();
+    client.send(stream_call());
+    let good = GOOD.replace('\n', "\r\n");
+    say.send(STREAM.to_owned() + &chunk(&good)).unwrap();
+    assert_eq!(client.head().unwrap().status(), 200);
+    assert!(client.until(b"}}\r\n\r\n").is_some());
+    say.send(chunk(": still here\r\n")).unwrap();
+    assert!(client.until(b": still here\r\n").is_some());
+    say.send(chunk(&BAD.replace('\n', "\r\n"))).unwrap();
+    let fault = read_until(&mut client, "]}}\n\n");
+    assert!(fault.contains("\"code\":-32004") && !fault.contains("acme"), "{fault}");
+    say.send("0\r\n\r\n".into()).unwrap();
+    assert!(client.until(b"0\r\n\r\n").is_some());
+}
+
 #[test]
 fn the_connection_is_used_again_after_a_stream() {
     let host = ScriptedHost::start(|visit| {

@@ -36,7 +36,7 @@ use crate::protocol::sse::Framing;
 /// The media type of every JSON answer.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The media type of an answer that is a stream of one event (S-3).
-const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// What the rules need of a request's head.
 #[derive(Debug, Clone)]

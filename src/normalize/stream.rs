@@ -2,8 +2,8 @@
 //! its shape (section 7, S-1 to S-4; O-1's first event).
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, StatusCode};
 use memchr::memmem;
 
 use super::Binding;
@@ -11,7 +11,7 @@ use super::call::Call;
 use super::decode::{Evidence, Shape, decode};
 use super::disclose;
 use super::encode::Shaped;
-use super::exchange::{Body, Exchange, Phase};
+use super::exchange::{Body, EVENT_STREAM, Exchange, Phase};
 use super::held::JUDGED_WHOLE;
 use super::outcome::{DroppedKind, Outcome, Rule, Verdict};
 use super::output::{Failure, Output, ResponseHead};
@@ -348,8 +348,8 @@ impl Exchange {
             || self.binding == Binding::HttpJson && stream.is_named_error()
             || begins_as_error(&stream.data());
         let fits = !self.policy.cap.success || stream.reading.len <= self.policy.response_cap_bytes;
-        // An error needs the request's id, or the task it names.
-        if may_be_error && !self.is_observing() && !self.reader.has_ended() {
+        // An answer of ours needs the request's id, or the task it names.
+        if (may_be_error || !fits) && !self.is_observing() && !self.reader.has_ended() {
             let Phase::Streaming(stream) = &mut self.phase else { return };
             stream.due = Some(Due { over, backlog: Vec::new(), ended: false, failed: None });
             return;
@@ -462,8 +462,12 @@ impl Exchange {
         let framed = stream.headers.contains_key(CONTENT_LENGTH) || stream.is_coded;
         let head = if framed {
             let mut headers = stream.headers.clone();
-            for name in [CONTENT_LENGTH, CONTENT_ENCODING] {
-                headers.remove(name);
+            headers.remove(CONTENT_LENGTH);
+            if stream.is_coded {
+                // What was said of the coded bytes is not true of the decoded ones (C-4).
+                for name in ["content-encoding", "etag", "content-digest", "content-md5", "digest"] {
+                    headers.remove(name);
+                }
             }
             Output::Head(ResponseHead { status: status_code(stream.status), headers: without_hop(&headers) })
         } else {
@@ -483,7 +487,12 @@ impl Exchange {
         let disclosure = &self.policy.disclosure;
         let keep = |name: &HeaderName| disclose::admits_header(name, disclosure);
         let (mut headers, dropped) = disclose::filter_headers(&stream.headers, keep);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(stream.framing.media_type()));
+        let media = match stream.framing {
+            // In lower case, as some clients look for it.
+            Framing::Sse => None,
+            Framing::Lines => stream.headers.get(CONTENT_TYPE).cloned(),
+        };
+        headers.insert(CONTENT_TYPE, media.unwrap_or(EVENT_STREAM));
         if dropped > 0 {
             self.outcome.rules.insert(Rule::D3);
             self.outcome.drop_fields(DroppedKind::Header, dropped);

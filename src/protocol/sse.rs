@@ -28,14 +28,6 @@ impl Framing {
             _ => None,
         }
     }
-
-    #[must_use]
-    pub fn media_type(self) -> &'static str {
-        match self {
-            Self::Sse => "text/event-stream",
-            Self::Lines => "application/x-ndjson",
-        }
-    }
 }
 
 /// How far a [`Splitter`] got.

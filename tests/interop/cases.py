@@ -46,14 +46,16 @@ NO_CARD = Kind("EXTENDED_AGENT_CARD_NOT_CONFIGURED", -32007, "ExtendedAgentCardN
                "ExtendedAgentCardNotConfiguredError")
 BAD_VERSION = Kind("VERSION_NOT_SUPPORTED", -32009, "VersionNotSupportedError", "VersionNotSupportedError",
                    metadata=("supportedVersions",))
+UNSUPPORTED = Kind("UNSUPPORTED_OPERATION", -32004, "UnsupportedOperationError", "UnsupportedOperationError")
 NO_METHOD = Kind("-32601", -32601, "MethodNotFoundError", "RequestMalformedError")
 BAD_PARAMS = Kind("-32602", -32602, "InvalidParamsError", "RequestMalformedError")
 INTERNAL = Kind("-32603", -32603, "InternalError", "JsonRpcTransportError")
 
 
-def http_error(status, code):
+def http_error(status, code, rest=False):
     """A refusal that stays an HTTP status: Python tells the status, JavaScript the JSON-RPC code."""
-    return Kind(f"HTTP {status}", code, "A2AClientError", ERRORS_BY_CODE[code], http=status)
+    js = "A2AError" if rest else ERRORS_BY_CODE[code]
+    return Kind(f"HTTP {status}", code, "A2AClientError", js, http=status, rest=status)
 
 
 ERRORS_BY_CODE = {-32000: "JsonRpcTransportError", -32600: "RequestMalformedError", -32603: "JsonRpcTransportError"}
@@ -69,6 +71,8 @@ class Call:
     guard: str = "scoped"
     protocol: str = ""
     options: dict = field(default_factory=dict)
+    # Of a stream that is read to its end: how many events come before the error or the end.
+    events: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,15 +88,24 @@ class Host:
     malformed_rest: tuple = ()
     normalize_0_3: bool = False
     clients: tuple = ("python", "js")
+    # Interfaces that no task is made on.
+    more: tuple = ()
+    # Which program it is, when another host is the same one.
+    program: str = ""
+    # The proxy is told nothing but where the host is: `run --upstream`.
+    only_upstream: bool = False
+    # What it says is scripted: it keeps no tasks.
+    scripted: bool = False
 
     def calls_of(self, client):
         """What a client can be asked to do: those of 0.3 know no other protocol, and are told where the host is."""
         return [call for call in self.calls if client in ("python", "js")
-                or (call.protocol in ("", "0.3") and "discover" not in call.options)]
+                or (call.protocol in ("", "0.3") and "discover" not in call.options and not over_rest(call.guard))]
 
     @property
     def has_card(self):
         return any("discover" in call.options for call in self.calls)
+
 
 CLIENTS_0_3 = ("python", "js", "python-0.3", "js-0.3")
 
@@ -158,6 +171,36 @@ RAW_PYTHON_0_3 = RAW_0_3 + (
      "0.3", 200, -32602, 7, ("hunter2", "errors.pydantic.dev")),
 )
 
+NO_ROUTE = Kind("METHOD_NOT_FOUND", -32601, "MethodNotFoundError", "A2AError", rest=404)
+# What a 0.3 host says by itself; and what 0.3 clients on HTTP+JSON hand out in any case, no data.
+PLAIN_NOT_FOUND = Kind("TASK_NOT_FOUND", -32001, "TaskNotFoundError", "TaskNotFoundError", rest=404)
+PLAIN_NOT_FOUND_REST = Kind("TASK_NOT_FOUND", -32001, "MethodNotFoundError", "TaskNotFoundError", rest=404)
+TWO_1_0 = ("scoped", "rest-scoped")
+
+# Nothing is configured: `run --upstream`, and the interfaces of both bindings come from the agent card.
+ONLY_UPSTREAM = (
+    Host("python-1.0.0-bare", "a2a-sdk 1.0.0, the proxy told only --upstream", "1.0", TWO_1_0, {},
+         (*guarded(TWO_1_0, {}),
+          *(Call(name, op, expect, task, guard, options=options) for guard in TWO_1_0 for name, op, expect, task, options in (
+              ("cancel a finished task", "cancel", NOT_CANCELABLE, "own", {}),
+              ("unsupported version 9.9", "get", BAD_VERSION, "own", {"version": "9.9"}),
+              ("push config unsupported", "push", NO_PUSH, "own", {}),
+              ("extended card not configured", "card", NO_CARD, "", {}))),
+          *BY_CARD), RAW_1_0, RAW_REST, program="python-1.0.0", only_upstream=True),
+    # A 0.3 host as it is: what its 0.3 callers get passes untouched, what a 1.0 caller gets is in shape.
+    Host("js-0.3.14-bare", "@a2a-js/sdk 0.3.14, the proxy told only --upstream", "0.3", ("scoped",),
+         {("scoped", op): None for op in ("get", "cancel", "subscribe", "send", "stream", "push_list")},
+         (Call("own task", "get", RESULT, "own"),
+          *(Call(f"{op}: unknown task", op, PLAIN_NOT_FOUND, "unknown") for op in ("get", "cancel", "send")),
+          Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),
+          Call("push config unsupported", "push", NO_PUSH, "own"),
+          Call("own task, found by the agent card", "get", RESULT, "own", options={"discover": True}),
+          Call("get: unknown task", "get", PLAIN_NOT_FOUND_REST, "unknown", "rest-scoped"),
+          *(Call(f"{op}: a 1.0 call to a 0.3 host", op, NO_METHOD, "own", protocol="1.0")
+            for op in ("get", "send", "stream", "subscribe"))),
+         (), program="js-0.3.14", only_upstream=True, more=("rest-scoped",)),
+)
+
 HOSTS = (
     Host("python-1.0.0", "a2a-sdk 1.0.0", "1.0", GUARDS_1_0, PYTHON_1_0_APART,
          (*guarded(GUARDS_1_0, PYTHON_1_0_APART),
@@ -183,9 +226,12 @@ HOSTS = (
          (*guarded(("scoped", "object", "guard"), JS_APART),
           Call("cancel a finished task", "cancel", NOT_CANCELABLE, "own"),
           Call("push config unsupported", "push", NO_PUSH, "own"),
+          Call("get: unknown task", "get", PLAIN_NOT_FOUND, "unknown", "rest-scoped"),
+          Call("cancel: unknown task", "cancel", PLAIN_NOT_FOUND, "unknown", "rest-scoped"),
           *BY_CARD,
           Call("1.0 call to a 0.3 host", "get", NO_METHOD, "own", protocol="1.0")), RAW_0_3,
-         normalize_0_3=True, clients=CLIENTS_0_3),
+         normalize_0_3=True, clients=CLIENTS_0_3, more=("rest-scoped",)),
+    *ONLY_UPSTREAM,
 )
 
 GOOD = {"token": "good"}
@@ -209,4 +255,36 @@ ENVELOPES = Host(
      Call("429 rate_limited", "get", http_error(429, -32000), "t-rate", "a2a", options=GOOD),
      Call("500 internal_error", "get", http_error(500, -32603), "t-crash", "a2a", options=GOOD),
      Call("unsupported version 9.9", "get", BAD_VERSION, "t-own", "a2a", options={**GOOD, "version": "9.9"})),
-    (("malformed JSON that the host calls a crash", PARSE_ERROR, "1.0", 500, -32603, None, ("ENOENT", "acme")),))
+    (("malformed JSON that the host calls a crash", PARSE_ERROR, "1.0", 500, -32603, None, ("ENOENT", "acme")),),
+    scripted=True)
+
+
+def scripted_streams():
+    """Streams read to their end: on both bindings, with the error before, between and in place of the events."""
+    for guard in ("rpc", "rest-http"):
+        for name, expect, events in (
+                ("success", RESULT, 2),
+                ("success-crlf", RESULT, 2),
+                ("error-first", UNSUPPORTED, 0),
+                ("error-middle", UNSUPPORTED, 1),
+                ("error-middle-crlf", UNSUPPORTED, 1),
+                ("error-lost-id", UNSUPPORTED, 1),
+                ("envelope", UNSUPPORTED, 0),
+                ("envelope-event", UNSUPPORTED, 0),
+                ("html", NO_ROUTE if over_rest(guard) else NO_METHOD, 0),
+                ("unauthenticated", http_error(401, -32000, over_rest(guard)), 0),
+                ("unauthenticated-event", http_error(401, -32000, over_rest(guard)), 0)):
+            yield Call(f"stream: {name}", "stream_all", expect, "", guard, options={"context": f"c.{name}"}, events=events)
+        for name, expect, events in (
+                ("success", RESULT, 2),
+                ("gone", NOT_FOUND, 0),
+                ("foreign", NOT_FOUND, 0),
+                ("foreign-403", NOT_FOUND, 0),
+                ("foreign-later", NOT_FOUND, 1)):
+            yield Call(f"subscribe: {name}", "subscribe_all", expect, f"t.{name}", guard, events=events)
+
+
+STREAMS = Host("streams", "scripted streams", "1.0", ("rpc", "rest-http"),
+               {(guard, op): None for guard in ("rpc", "rest-http")
+                for op in ("get", "cancel", "subscribe", "send", "stream", "push_list")},
+               tuple(scripted_streams()), (), scripted=True)

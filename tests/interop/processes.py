@@ -38,11 +38,11 @@ class Processes:
             if process.stdout:
                 process.stdout.close()
 
-    def start(self, name, command, stdout):
+    def start(self, name, command, stdout, variables=None):
         log = self.work / "logs" / f"{name}.log"
         with log.open("wb") as sink:
             process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
-                                       stdout=stdout or sink, stderr=sink)
+                                       stdout=stdout or sink, stderr=sink, env={**os.environ, **(variables or {})})
         self.running.append(process)
         return process, log
 
@@ -76,6 +76,17 @@ class Processes:
         config = self.work / f"proxy-{name}.toml"
         config.write_text("\n\n".join(lines) + "\n")
         process, log = self.start(f"proxy-{name}", [binary, "run", "--config", config], None)
+        wait_for_port(listen, process, f"the proxy before {name}", log)
+        wait_until_ready(admin, process, f"the proxy before {name}", log)
+        return listen
+
+    def bare_proxy(self, name, binary, port):
+        """Starts the proxy with no configuration: nothing is said but where the host is."""
+        listen = free_port()
+        # Only the admin page's address, so that several can run: it has a port of its own by default.
+        admin = free_port()
+        command = [binary, "run", "--upstream", f"127.0.0.1:{port}", "--listen", f"127.0.0.1:{listen}"]
+        process, log = self.start(f"proxy-{name}", command, None, {"A2A_ERRATA_ADMIN__ADDRESS": f"127.0.0.1:{admin}"})
         wait_for_port(listen, process, f"the proxy before {name}", log)
         wait_until_ready(admin, process, f"the proxy before {name}", log)
         return listen

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import environment
 import wire
-from cases import CALLER, ENVELOPES, HOSTS, OWNER, RESULT, UNKNOWN, over_rest
+from cases import CALLER, ENVELOPES, HOSTS, OWNER, RESULT, STREAMS, UNKNOWN, over_rest
 from processes import ProcessError, Processes
 
 HERE = Path(__file__).resolve().parent
@@ -54,7 +54,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"not done within {options.timeout} s"))
     signal.alarm(options.timeout)
-    hosts = [*HOSTS, ENVELOPES]
+    hosts = [*HOSTS, ENVELOPES, STREAMS]
     try:
         work = Path(options.work)
         work.mkdir(parents=True, exist_ok=True)
@@ -143,10 +143,11 @@ def start_hosts(processes, work, hosts, say):
         "python-0.3.26": lambda: [environment.python(work, "host-0.3.26", say), HERE / "hosts/python_0_3.py"],
         "js-0.3.14": lambda: ["node", environment.node(work, "legacy_host", HERE / "hosts/js_0_3.mjs", say)],
         "openwop": lambda: [sys.executable, HERE / "hosts/openwop.py"],
+        "streams": lambda: [sys.executable, HERE / "hosts/streams.py"],
     }
     ran = []
     for host in hosts:
-        port = processes.host(host.name, commands[host.name]())
+        port = processes.host(host.name, commands[host.program or host.name]())
         say(f"{host.title} listens on {port}")
         ran.append(Ran(host, port))
     return ran
@@ -156,20 +157,24 @@ def start_proxies(processes, binary, ran, say):
     """By host the port of the proxy that is told its interfaces, and of the one that reads them in the agent card."""
     ports = {}
     for r in ran:
+        if r.host.only_upstream:
+            port = processes.bare_proxy(r.host.name, binary, r.port)
+            ports[r.host.name] = port, port
+            continue
         interfaces = [(f"/{guard}", "HTTP+JSON" if over_rest(guard) else "JSONRPC", [r.host.protocol])
-                      for guard in r.host.guards]
+                      for guard in r.host.guards + r.host.more]
         told = processes.proxy(r.host.name, binary, r.port, interfaces, r.host.normalize_0_3)
         by_card = processes.proxy(f"{r.host.name}-by-card", binary, r.port, [], r.host.normalize_0_3) \
             if r.host.has_card else None
         ports[r.host.name] = told, by_card
-    say(f"{sum(port is not None for both in ports.values() for port in both)} proxies listen")
+    say(f"{sum(port is not None for both in ports.values() for port in set(both))} proxies listen")
     return ports
 
 
 def seed(ran):
     """Lets the owner send a message to every interface, so that a finished task of theirs exists."""
     for r in ran:
-        if r.host is ENVELOPES:
+        if r.host.scripted:
             continue
         for guard in r.host.guards:
             for user in (OWNER, CALLER):
@@ -227,22 +232,24 @@ def judge(host, client, call, seen):
     got = seen.get("class") or "result"
     # Over JSON-RPC a status tells something only where it is no 200.
     status = expect.rest if over_rest(call.guard) else expect.http
-    status_shows = expect is not RESULT and status != 200
+    status_shows = expect is not RESULT and status != 200 and not call.events
     faults = []
     if got != wanted:
         faults.append(f"{got}: {seen.get('message', '')}")
     elif expect is not RESULT:
         if client != "python" and not over_rest(call.guard) and seen["code"] != expect.code:
             faults.append(f"code {seen['code']}")
-        if status_shows and seen["http_status"] != status:
-            faults.append(f"HTTP {seen['http_status']}")
+        if status_shows and seen.get("http_status") != status:
+            faults.append(f"HTTP {seen.get('http_status')}")
         if expect.http == 429 and seen["retry_after"] != "2":
             faults.append("Retry-After lost")
         faults += metadata_faults(client, call, host, seen["data"])
         if OWNER in str(seen):
             faults.append("tells whose it is")
+    if call.events is not None and seen.get("events") != call.events:
+        faults.append(f"{seen.get('events')} events, not {call.events}")
     shown = f"{wanted} {status}" if status_shows else wanted
-    got_shown = f"{got} {seen['http_status']}" if status_shows or seen.get("http_status") not in (None, 200) else got
+    got_shown = f"{got} {seen.get('http_status')}" if status_shows or seen.get("http_status") not in (None, 200) else got
     return Check(host.name, host.title, client, label(call), shown, got_shown, "; ".join(faults) or None)
 
 

@@ -181,7 +181,10 @@ mod tests {
                 name => {
                     let reply = reply.unwrap();
                     assert_eq!(reply.status, scenario.answer.status, "{name}");
-                    let cut = matches!(name, "foreign-cut-off" | "died-inside-error" | "died-inside-chunk");
+                    let cut = matches!(
+                        name,
+                        "foreign-cut-off" | "died-inside-error" | "died-inside-chunk" | "stream-died"
+                    );
                     assert_eq!(reply.complete, !cut, "{name}");
                 }
             }

@@ -28,12 +28,19 @@ async function first(stream) {
   return undefined;
 }
 
+async function count(stream, call) {
+  call.events = 0;
+  for await (const _ of stream) call.events += 1;
+}
+
 const operations = {
   get: (c, call) => c.getTask({ tenant: "", id: call.task ?? "" }),
   cancel: (c, call) => c.cancelTask({ tenant: "", id: call.task, metadata: undefined }),
   send: (c, call) => c.sendMessage(message(call)),
   stream: (c, call) => first(c.sendMessageStream(message(call))),
   subscribe: (c, call) => first(c.resubscribeTask({ tenant: "", id: call.task })),
+  stream_all: (c, call) => count(c.sendMessageStream(message(call)), call),
+  subscribe_all: (c, call) => count(c.resubscribeTask({ tenant: "", id: call.task }), call),
   push: (c, call) => c.createTaskPushNotificationConfig({
     tenant: "", id: "p-1", taskId: call.task, url: "http://127.0.0.1:9/push", token: "", authentication: undefined,
   }),
@@ -83,9 +90,9 @@ async function run(call) {
       ? await factory.createFromUrl(call.discover)
       : await factory.createFromAgentCard(card);
     await operations[call.op](client, call);
-    return { outcome: "result" };
+    return { outcome: "result", events: call.events };
   } catch (error) {
-    return { outcome: "error", ...seen(error), http_status: network.status, retry_after: network.retryAfter };
+    return { outcome: "error", ...seen(error), events: call.events, http_status: network.status, retry_after: network.retryAfter };
   }
 }
 

@@ -11,6 +11,7 @@ from a2a.client import ClientConfig, ClientFactory
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.client.transports.rest import RestTransport
 from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
+from a2a.compat.v0_3.rest_transport import CompatRestTransport
 from a2a.types.a2a_pb2 import (AgentCapabilities, AgentCard, AgentInterface, CancelTaskRequest,
                                GetExtendedAgentCardRequest, GetTaskRequest, Message, Part, Role, SendMessageRequest,
                                SubscribeToTaskRequest, TaskPushNotificationConfig)
@@ -45,6 +46,13 @@ async def perform(transport, call):
         return await transport.send_message(message(call))
     if op == "stream":
         return await first(transport.send_message_streaming(message(call)))
+    if op in ("stream_all", "subscribe_all"):
+        call["events"] = 0
+        stream = (transport.send_message_streaming(message(call)) if op == "stream_all"
+                  else transport.subscribe(SubscribeToTaskRequest(id=task)))
+        async for _ in stream:
+            call["events"] += 1
+        return None
     if op == "subscribe":
         return await first(transport.subscribe(SubscribeToTaskRequest(id=task)))
     if op == "push":
@@ -71,7 +79,7 @@ async def run(call):
     if "discover" in call:
         return await discover(call)
     kind = {("JSONRPC", "1.0"): JsonRpcTransport, ("JSONRPC", "0.3"): CompatJsonRpcTransport,
-            ("HTTP+JSON", "1.0"): RestTransport}[call["binding"], call["protocol"]]
+            ("HTTP+JSON", "1.0"): RestTransport, ("HTTP+JSON", "0.3"): CompatRestTransport}[call["binding"], call["protocol"]]
     card = AgentCard(
         name="agent", version="1", capabilities=AgentCapabilities(streaming=True, extended_agent_card=True),
         supported_interfaces=[AgentInterface(url=call["url"], protocol_binding=call["binding"],
@@ -84,10 +92,10 @@ async def run(call):
         transport = kind(http, card, call["url"])
         try:
             await perform(transport, call)
-            return {"outcome": "result"}
+            return {"outcome": "result", "events": call.get("events")}
         except Exception as error:  # whatever it is, it is what a caller sees
             response = getattr(error.__cause__, "response", None)
-            return error_seen(error, code=None, data=getattr(error, "data", None),
+            return error_seen(error, code=None, data=getattr(error, "data", None), events=call.get("events"),
                               http_status=getattr(response, "status_code", None),
                               retry_after=response.headers.get("retry-after") if response is not None else None)
 

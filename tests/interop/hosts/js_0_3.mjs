@@ -6,7 +6,7 @@
 // do not share their error class, and such a host answers -32603 to everything.
 import express from "express";
 import { A2AError, DefaultRequestHandler, InMemoryTaskStore } from "@a2a-js/sdk/server";
-import { jsonRpcHandler } from "@a2a-js/sdk/server/express";
+import { jsonRpcHandler, restHandler } from "@a2a-js/sdk/server/express";
 
 // How a task of somebody else is refused:
 //   scoped   the store looks only among the caller's own tasks
@@ -76,12 +76,20 @@ const listener = app.listen(0, "127.0.0.1", () => {
     // The card of the first interface, below the address that the caller used.
     if (guard === GUARDS[0]) {
       app.get("/.well-known/agent-card.json", (request, response) =>
-        response.json({ ...card, url: `http://${request.headers.host}/${guard}` }));
+        response.json({
+          ...card, url: `http://${request.headers.host}/${guard}`,
+          additionalInterfaces: [
+            { url: `http://${request.headers.host}/${guard}`, transport: "JSONRPC" },
+            { url: `http://${request.headers.host}/rest-${guard}`, transport: "HTTP+JSON" },
+          ],
+        }));
     }
-    app.use(`/${guard}`, ...middlewares, jsonRpcHandler({
+    const options = {
       requestHandler: new DefaultRequestHandler(card, store, executor),
       userBuilder: async (request) => ({ isAuthenticated: true, userName: bearer(request) }),
-    }));
+    };
+    app.use(`/${guard}`, ...middlewares, jsonRpcHandler(options));
+    app.use(`/rest-${guard}`, ...middlewares, restHandler(options));
   }
   console.log(`listening ${port}`);
 });

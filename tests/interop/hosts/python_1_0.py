@@ -114,17 +114,19 @@ def addressed_task(path, body):
         return None
 
 
-def agent_card(base, name):
+def agent_card(base, *names):
     return AgentCard(
-        name=f"legacy-{name}", version="1", default_input_modes=["text"], default_output_modes=["text"],
+        name=f"legacy-{names[0]}", version="1", default_input_modes=["text"], default_output_modes=["text"],
         capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=True),
         supported_interfaces=[AgentInterface(url=f"{base}/{name}", protocol_version="1.0",
-                                             protocol_binding="HTTP+JSON" if "rest-" in name else "JSONRPC")])
+                                             protocol_binding="HTTP+JSON" if "rest-" in name else "JSONRPC")
+                              for name in names])
 
 
 async def serve_card(request):
-    """The card of the first interface, below the address that the caller used."""
-    return JSONResponse(agent_card_to_dict(agent_card(str(request.base_url).rstrip("/"), GUARDS[0])))
+    """The card of the first interface of each binding, below the address that the caller used."""
+    base = str(request.base_url).rstrip("/")
+    return JSONResponse(agent_card_to_dict(agent_card(base, GUARDS[0], f"rest-{GUARDS[0]}")))
 
 
 def build(base):
