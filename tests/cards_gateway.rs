@@ -1,6 +1,15 @@
 //! Several hosts behind one listener, told apart by `Host` or `:authority` (I-1): each has its own card,
 //! its own interfaces, and nothing of another's.
 
+// A test says what went wrong by panicking.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic
+)]
+
 mod support;
 
 use std::time::Duration;
@@ -92,7 +101,7 @@ fn ask_h2(proxy: &Proxy, authority: &str, method: &str, path: &str, body: &'stat
 
 #[test]
 fn requests_go_where_their_authority_says() {
-    let (a, b, rest) = (host("a", "".into()), host("b", "".into()), host("rest", "".into()));
+    let (a, b, rest) = (host("a", String::new()), host("b", String::new()), host("rest", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example", "[::1]"], Some("/a")),
         ("b", &b, &["b.example:8443", "B2.example"], Some("/b")),
@@ -125,7 +134,7 @@ fn requests_go_where_their_authority_says() {
 /// One connection may carry requests for several hosts.
 #[test]
 fn each_request_of_a_connection_is_routed_by_itself() {
-    let (a, b) = (host("a", "".into()), host("b", "".into()));
+    let (a, b) = (host("a", String::new()), host("b", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example"], Some("/a")),
         ("b", &b, &["b.example"], Some("/b")),
@@ -139,7 +148,7 @@ fn each_request_of_a_connection_is_routed_by_itself() {
 
 #[test]
 fn an_authority_of_no_host_is_misdirected() {
-    let a = host("a", "".into());
+    let a = host("a", String::new());
     let proxy = Proxy::start_with(gateway(&[("a", &a, &["a.example"], Some("/a"))]));
     let mut client = proxy.client();
     for request in [get("/docs"), post("/a", CALL), post("/a", GET_TASK)] {
@@ -158,7 +167,7 @@ fn an_authority_of_no_host_is_misdirected() {
 /// A target and a `Host` that disagree reach no host: who is addressed must not depend on the reader.
 #[test]
 fn contradicting_authorities_are_refused() {
-    let (a, b) = (host("a", "".into()), host("b", "".into()));
+    let (a, b) = (host("a", String::new()), host("b", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example"], Some("/a")),
         ("b", &b, &["b.example"], Some("/b")),
@@ -178,7 +187,7 @@ fn contradicting_authorities_are_refused() {
 
 #[test]
 fn interfaces_are_one_hosts_own() {
-    let (a, b) = (host("a", "".into()), host("b", "".into()));
+    let (a, b) = (host("a", String::new()), host("b", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example"], Some("/a")),
         ("b", &b, &["b.example"], Some("/b")),

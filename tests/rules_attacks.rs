@@ -1,6 +1,7 @@
 //! What a client tries that wants to learn whether somebody else's task exists, and how hosts leak by
 //! accident. Each test is one kind of hole: a request that a host may understand and the proxy might
 //! not, or an answer that says more than it should.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod rules_support;
 
@@ -481,5 +482,25 @@ fn i2_another_spelling_of_the_url_is_bound_if_the_body_is_a_call() {
         let answer = Answer::raw(403, "acme");
         let seen = host.run(&rpc(body), &answer);
         assert!(seen.passed(&answer), "{body}");
+    }
+}
+
+#[test]
+fn s1_a_document_that_calls_itself_a_stream_is_judged_as_one_document() {
+    let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"message":"at /srv/acme"}}"#;
+    let success = r#"{"jsonrpc":"2.0","id":7,"result":{"a":"acme"}}"#;
+    for lead in ["", "\n", "\u{feff}", " \r\n\t"] {
+        for split in [Split::Whole, Split::Every(1), Split::At(2)] {
+            let answer = |body: &str| {
+                Answer::raw(200, [lead, body].concat())
+                    .set("content-type", Some("text/event-stream"))
+                    .split(split.clone())
+            };
+            let seen = Host::rpc().run(&Request::send(), &answer(error));
+            assert_eq!(seen.code(), -32004, "{lead:?} {split:?}");
+            assert!(!String::from_utf8_lossy(&seen.body).contains("acme"));
+            let passes = answer(success);
+            assert!(Host::rpc().run(&Request::send(), &passes).passed(&passes), "{lead:?} {split:?}");
+        }
     }
 }

@@ -418,11 +418,11 @@ impl CallReader {
         match decoder {
             None => charset.feed(bytes, &mut scan),
             Some(decoder) => {
-                let decoded = decoder.feed(bytes, &mut |piece| {
+                let outcome = decoder.feed(bytes, &mut |piece| {
                     charset.feed(piece, &mut scan);
                     true
                 });
-                if decoded.is_err() {
+                if outcome.is_err() {
                     *result = Err(Malformed);
                 }
             }

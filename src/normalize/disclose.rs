@@ -202,9 +202,8 @@ impl Gate<'_> {
     fn has_word(&self, text: &str) -> bool {
         words(text).any(|word| {
             let is = |listed: &str| {
-                word == listed
-                    || word.strip_suffix('s') == Some(listed)
-                    || word.strip_suffix("es") == Some(listed)
+                word.strip_prefix(listed)
+                    .is_some_and(|rest| matches!(rest, "" | "s" | "es" | "id" | "ids" | "name" | "names"))
             };
             WORDS.iter().any(|w| is(w)) || self.disclosure.words.iter().any(|w| is(&w.to_lowercase()))
         }) || self.disclosure.words.iter().any(|listed| {
@@ -284,6 +283,11 @@ fn is_printable(c: char) -> bool {
             | '\u{e0000}'..='\u{10ffff}'))
 }
 
+/// Two hex digits follow: an encoded character.
+fn is_hex_pair(chars: &[char], at: usize) -> bool {
+    matches!(chars.get(at + 1..at + 3), Some([a, b]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
+}
+
 /// `@`, braces, tags, backslashes, `key=value`: nothing a sentence has.
 fn has_sign(text: &str) -> bool {
     let chars: Vec<char> = text.chars().collect();
@@ -294,7 +298,9 @@ fn has_sign(text: &str) -> bool {
             '@' | '{' | '}' | '\\' => true,
             '<' => after.is_alphabetic() || matches!(after, '/' | '!' | '?'),
             '=' => !matches!(before, '<' | '>' | '!' | '=') && after != '=',
-            '~' => after == '/',
+            // `~/`, and `~2F` or `%2F`: a slash in an id.
+            '~' => after == '/' || is_hex_pair(&chars, i),
+            '%' => is_hex_pair(&chars, i),
             _ => false,
         }
     })
@@ -332,8 +338,11 @@ fn is_path_or_id(token: &str) -> bool {
             .is_some_and(|(a, b)| is_digits(a) && is_digits(b) && a.len() <= 3 && b.len() <= 3);
         return !known && !fraction && lower != "/";
     }
-    if lower.starts_with("www.") || lower.starts_with("urn:") || lower.starts_with("mailto:") {
+    if ["www.", "urn:", "arn:", "mailto:"].iter().any(|prefix| lower.starts_with(prefix)) {
         return true;
+    }
+    if lower.matches(':').count() > 2 {
+        return true; // an IPv6 address, or an id of many parts
     }
     let host = lower.rsplit_once(':').filter(|(_, port)| (2..=5).contains(&port.len()) && is_digits(port));
     if host.is_some_and(|(name, _)| !name.is_empty()) {

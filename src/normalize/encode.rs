@@ -176,13 +176,11 @@ impl Frame<'_> {
             };
             has_bad_request |= &**kind == BAD_REQUEST && kept.is_some();
             has_retry |= &**kind == RETRY_INFO && kept.is_some();
-            match kept {
-                Some(kept) => details.push(kept),
-                None => {
-                    outcome.rules.insert(Rule::E5);
-                    outcome.drop_field(DroppedKind::Detail, None);
-                }
+            if kept.is_none() {
+                outcome.rules.insert(Rule::E5);
+                outcome.drop_field(DroppedKind::Detail, None);
             }
+            details.extend(kept);
         }
         if !has_bad_request && !fault.violations.is_empty() {
             outcome.rules.insert(Rule::E5);
@@ -246,8 +244,8 @@ impl Frame<'_> {
     /// E-7: the host's list cut with the interface's, in the interface's order; else the interface's.
     fn versions(&self, fault: &Fault) -> String {
         if self.offered.is_empty() {
-            let plain = |v: &&Box<str>| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            return fault.versions.iter().filter(plain).map(|v| &**v).collect::<Vec<_>>().join(",");
+            let plain = |v: &&str| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            return fault.versions.iter().map(|v| &**v).filter(plain).collect::<Vec<_>>().join(",");
         }
         let both: Vec<&str> = self
             .offered

@@ -6,8 +6,8 @@ use http::header::WWW_AUTHENTICATE;
 
 use super::call::Call;
 use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation};
-use super::exchange::same_version;
 use super::outcome::{Rule, RuleSet};
+use super::version::same_version;
 use super::{Binding, Policy};
 use crate::protocol::a2a::{A2aError, Operation};
 use crate::protocol::json_rpc::RpcError;
@@ -203,7 +203,7 @@ impl Judge<'_> {
         let version = whole && self.is_version_refusal(&evidence, rules);
         if status == 403 && !version {
             if self.named && !self.keeps_scope() {
-                return Ok(self.collapse("status_403", rules));
+                return Ok(collapse("status_403", rules));
             }
             rules.insert(Rule::F1);
             return Ok(refuse(Refusal::PermissionDenied, evidence));
@@ -225,7 +225,7 @@ impl Judge<'_> {
             if !explained {
                 let plain = evidence.a2a == Some(A2aError::TaskNotFound);
                 let cause = if status == 404 { "status_404" } else { "status_410" };
-                return Ok(if plain { self.not_found(rules) } else { self.collapse(cause, rules) });
+                return Ok(if plain { not_found(rules) } else { collapse(cause, rules) });
             }
         }
         if evidence.shape == Shape::Envelope {
@@ -236,18 +236,18 @@ impl Judge<'_> {
         if !speaks {
             return Ok(self.by_status(evidence, rules));
         }
-        self.by_code(evidence, rules)
+        Ok(self.by_code(evidence, rules))
     }
 
     /// The body speaks for itself, by reason or code.
-    fn by_code(&self, evidence: Evidence, rules: &mut RuleSet) -> Result<Decision, Undecided> {
+    fn by_code(&self, evidence: Evidence, rules: &mut RuleSet) -> Decision {
         let status = self.setting.status;
-        if self.setting.binding == Binding::HttpJson && status < 400 && !self.is_moved(&evidence) {
-            return Ok(Decision::Pass);
+        if self.setting.binding == Binding::HttpJson && status < 400 && !is_moved(&evidence) {
+            return Decision::Pass;
         }
         let forbidden = evidence.says_forbidden || evidence.code == CodeSpelling::Integer(-31403);
         if self.named && forbidden {
-            return Ok(self.collapse("reason_forbidden", rules));
+            return collapse("reason_forbidden", rules);
         }
         let kind = if let Some(error) = evidence.a2a {
             rules.insert(Rule::F2);
@@ -257,11 +257,11 @@ impl Judge<'_> {
             match (evidence.rpc_reason, Refusal::from_status(inner)) {
                 (Some(error), _) => Kind::Rpc(error),
                 (None, Some(Refusal::PermissionDenied)) if self.named => {
-                    return Ok(self.collapse("reason_forbidden", rules));
+                    return collapse("reason_forbidden", rules);
                 }
                 (None, Some(refusal)) => Kind::Refusal(refusal),
                 (None, None) if self.named && matches!(inner, 404 | 410) => {
-                    return Ok(self.collapse("status_404", rules));
+                    return collapse("status_404", rules);
                 }
                 (None, None) if inner == 400 && says_params(&evidence) => Kind::Rpc(RpcError::InvalidParams),
                 (None, None) => kind_of_status(inner),
@@ -288,10 +288,10 @@ impl Judge<'_> {
             rules.insert(Rule::F10);
         }
         if kind == Kind::A2a(A2aError::TaskNotFound) && self.named {
-            return Ok(self.not_found(rules));
+            return not_found(rules);
         }
         if kind == Kind::Rpc(RpcError::InvalidParams) && self.hides_invalid_params() {
-            return Ok(self.collapse("invalid_params", rules));
+            return collapse("invalid_params", rules);
         }
         let status = match (kind, evidence.inner_status) {
             (Kind::Refusal(refusal), _) => refusal.status(),
@@ -304,7 +304,7 @@ impl Judge<'_> {
                 || evidence.rpc_reason.is_some()
                 || evidence.openwop_reason.is_some());
         let message = if speaks_openly { evidence.message } else { None };
-        Ok(fault(Fault {
+        fault(Fault {
             kind,
             status,
             openwop_reason: evidence
@@ -316,21 +316,7 @@ impl Judge<'_> {
             violations: evidence.violations,
             details: evidence.details,
             profile: evidence.profile.filter(|_| is_server_error || is_http && !matches!(kind, Kind::A2a(_))),
-        }))
-    }
-
-    /// E-4: which bodies on a 2xx of the HTTP+JSON binding are errors. A success never has an `error`
-    /// object with a code or a status word.
-    fn is_moved(&self, evidence: &Evidence) -> bool {
-        match evidence.shape {
-            Shape::Envelope | Shape::RpcError => true,
-            Shape::RpcStatus => {
-                evidence.inner_status.is_some()
-                    || evidence.a2a.is_some()
-                    || evidence.code != CodeSpelling::Absent
-            }
-            _ => false,
-        }
+        })
     }
 
     /// The HTTP status an envelope's code stands for: where nobody registered it the answer's own, but
@@ -338,10 +324,9 @@ impl Judge<'_> {
     fn class(&self, code: &str, kind: CodeKind) -> u16 {
         let own = self.setting.status;
         match kind {
-            CodeKind::Known(class) => class,
-            CodeKind::Unregistered(class) if openwop::UNREADABLE.contains(&code) => class,
-            CodeKind::Unregistered(_) | CodeKind::Vendor if own >= 400 => own,
-            CodeKind::Unregistered(class) => class,
+            CodeKind::Unregistered(_) if own >= 400 && !openwop::UNREADABLE.contains(&code) => own,
+            CodeKind::Known(class) | CodeKind::Unregistered(class) => class,
+            CodeKind::Vendor if own >= 400 => own,
             CodeKind::Vendor => 500,
         }
     }
@@ -355,14 +340,10 @@ impl Judge<'_> {
         let operation = self.setting.call.operation;
         let unreadable = openwop::UNREADABLE.contains(&&**code);
         if self.named && unreadable {
-            return if &**code == "task_not_found" {
-                self.not_found(rules)
-            } else {
-                self.collapse("envelope", rules)
-            };
+            return if &**code == "task_not_found" { not_found(rules) } else { collapse("envelope", rules) };
         }
         if self.named && class == 403 {
-            return self.collapse("envelope", rules);
+            return collapse("envelope", rules);
         }
         let kind = match &**code {
             "not_found" if operation == Some(Operation::GetExtendedAgentCard) => {
@@ -391,7 +372,7 @@ impl Judge<'_> {
             },
         };
         if kind == Kind::Rpc(RpcError::InvalidParams) && self.hides_invalid_params() {
-            return self.collapse("invalid_params", rules);
+            return collapse("invalid_params", rules);
         }
         let status = match kind {
             Kind::Refusal(refusal) => refusal.status(),
@@ -424,7 +405,7 @@ impl Judge<'_> {
         rules.insert(if matches!(status, 404 | 405) { Rule::F8 } else { Rule::F5 });
         let kind = if status < 300 { Kind::Rpc(RpcError::Internal) } else { kind_of_status(status) };
         if kind == Kind::Rpc(RpcError::InvalidParams) && self.hides_invalid_params() {
-            return self.collapse("invalid_params", rules);
+            return collapse("invalid_params", rules);
         }
         fault(Fault { violations: evidence.violations, ..Fault::new(kind, status) })
     }
@@ -437,10 +418,10 @@ impl Judge<'_> {
         rules: &mut RuleSet,
     ) -> Result<Decision, Undecided> {
         if self.named && self.setting.status == 404 {
-            return Ok(self.collapse("status_404", rules));
+            return Ok(collapse("status_404", rules));
         }
         if self.named && self.setting.status == 410 {
-            return Ok(self.collapse("status_410", rules));
+            return Ok(collapse("status_410", rules));
         }
         if extent == Extent::OverIntake && self.named {
             let code = match evidence.code {
@@ -448,27 +429,27 @@ impl Judge<'_> {
                 CodeSpelling::Absent | CodeSpelling::Unreadable => 0,
             };
             if code == -32001 {
-                return Ok(self.not_found(rules));
+                return Ok(not_found(rules));
             }
             if code == -31403 {
-                return Ok(self.collapse("reason_forbidden", rules));
+                return Ok(collapse("reason_forbidden", rules));
             }
             if code == -32602 && self.hides_invalid_params() {
-                return Ok(self.collapse("invalid_params", rules));
+                return Ok(collapse("invalid_params", rules));
             }
             if let Some(EnvelopeCode { code, kind }) = &evidence.envelope {
                 let class = self.class(code, *kind);
                 if openwop::UNREADABLE.contains(&&**code) || class == 403 {
-                    return Ok(self.collapse("envelope", rules));
+                    return Ok(collapse("envelope", rules));
                 }
                 let invalid = matches!(class, 400 | 422) && !openwop::names_a2a_error(code);
                 if invalid && self.hides_invalid_params() {
-                    return Ok(self.collapse("invalid_params", rules));
+                    return Ok(collapse("invalid_params", rules));
                 }
             }
             let silent = evidence.shape == Shape::Other;
             if silent && self.setting.status == 422 && self.hides_invalid_params() {
-                return Ok(self.collapse("invalid_params", rules));
+                return Ok(collapse("invalid_params", rules));
             }
         }
         Err(Undecided)
@@ -491,8 +472,7 @@ impl Judge<'_> {
         if evidence.shape == Shape::Result || evidence.shape == Shape::Empty {
             return false;
         }
-        if self.setting.binding == Binding::HttpJson && self.setting.status < 400 && !self.is_moved(evidence)
-        {
+        if self.setting.binding == Binding::HttpJson && self.setting.status < 400 && !is_moved(evidence) {
             return false; // a success (I-4)
         }
         match (evidence.a2a, &evidence.envelope) {
@@ -546,18 +526,30 @@ impl Judge<'_> {
             ..Fault::new(Kind::A2a(A2aError::VersionNotSupported), self.setting.status)
         })
     }
+}
 
-    /// The host says itself that there is no such task.
-    fn not_found(&self, rules: &mut RuleSet) -> Decision {
-        rules.insert(Rule::O1);
-        Decision::NotFound(None)
+/// E-4: which bodies on a 2xx of the HTTP+JSON binding are errors. A success never has an `error`
+/// object with a code or a status word.
+fn is_moved(evidence: &Evidence) -> bool {
+    match evidence.shape {
+        Shape::Envelope | Shape::RpcError => true,
+        Shape::RpcStatus => {
+            evidence.inner_status.is_some() || evidence.a2a.is_some() || evidence.code != CodeSpelling::Absent
+        }
+        _ => false,
     }
+}
 
-    fn collapse(&self, cause: &'static str, rules: &mut RuleSet) -> Decision {
-        rules.insert(Rule::O1);
-        rules.insert(Rule::O3);
-        Decision::NotFound(Some(cause))
-    }
+/// The host says itself that there is no such task.
+fn not_found(rules: &mut RuleSet) -> Decision {
+    rules.insert(Rule::O1);
+    Decision::NotFound(None)
+}
+
+fn collapse(cause: &'static str, rules: &mut RuleSet) -> Decision {
+    rules.insert(Rule::O1);
+    rules.insert(Rule::O3);
+    Decision::NotFound(Some(cause))
 }
 
 /// A refusal; of the body only typed details count.

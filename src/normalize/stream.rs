@@ -10,13 +10,18 @@ use super::call::Call;
 use super::decode::{Evidence, Shape, decode};
 use super::disclose;
 use super::encode::Shaped;
-use super::exchange::{Body, Exchange, Failure, Judged, Material, Output, Over, Phase, ResponseHead};
+use super::exchange::{Body, Exchange, Phase};
 use super::outcome::{DroppedKind, Outcome, Rule, Verdict};
+use super::output::{Failure, Output, ResponseHead};
 use super::watch::Watch;
+use super::weigh::{Judged, Material, Over};
 use crate::protocol::coding::Decoder;
 use crate::protocol::scan::{Kind, Scanner, Visitor};
 use crate::protocol::sse::{self, Framing, Splitter};
 use crate::protocol::tree;
+
+/// Blank bytes that may come before a document.
+const LEAD_MAX: usize = 64;
 
 /// What an event's data tells so far.
 #[derive(Debug, Default)]
@@ -88,6 +93,8 @@ pub(super) struct Stream {
     headers: HeaderMap,
     coding: Option<Decoder>,
     splitter: Splitter,
+    /// The blank bytes it began with, until something else came (S-1).
+    lead: Option<Vec<u8>>,
     reading: Reading,
     doing: Doing,
     /// The current event's bytes while it is held.
@@ -115,6 +122,7 @@ impl Stream {
             binding,
             status,
             headers: headers.clone(),
+            lead: (framing == Framing::Sse && coding.is_none()).then(Vec::new),
             coding,
             splitter: Splitter::new(framing),
             reading: Reading::default(),
@@ -124,6 +132,28 @@ impl Stream {
             waiting_len: 0,
             due: None,
         })
+    }
+
+    /// Some if the stream begins, with these bytes, as a JSON object or array: no field of an event
+    /// does. What came before them is blank.
+    pub(super) fn lead_of_document(&mut self, bytes: &Bytes) -> Option<Bytes> {
+        let lead = self.lead.as_mut().filter(|lead| lead.len() < LEAD_MAX)?;
+        let blank = |b: &u8| b.is_ascii_whitespace() || sse::MARK.contains(b);
+        match bytes.iter().find(|b| !blank(b)) {
+            None => {
+                lead.extend_from_slice(bytes);
+                None
+            }
+            Some(b'{' | b'[') => self.lead.take().map(Bytes::from),
+            Some(_) => {
+                self.lead = None;
+                None
+            }
+        }
+    }
+
+    pub(super) fn head(&self) -> (u16, &HeaderMap) {
+        (self.status, &self.headers)
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -159,7 +189,7 @@ impl Exchange {
             due.backlog.push(bytes);
             return;
         }
-        let Some(mut coding) = stream.coding.take() else { return self.events(bytes) };
+        let Some(mut coding) = stream.coding.take() else { return self.events(&bytes) };
         let mut decoded = Vec::new();
         let mut broken = false;
         let limit = self.policy.intake_bytes;
@@ -171,14 +201,14 @@ impl Exchange {
         if let Phase::Streaming(stream) = &mut self.phase {
             stream.coding = Some(coding);
         }
-        self.events(Bytes::from(decoded));
+        self.events(&Bytes::from(decoded));
         if broken && matches!(self.phase, Phase::Streaming(_)) {
             self.fail_stream(Failure::Closed);
         }
     }
 
     /// Decoded bytes of a stream.
-    fn events(&mut self, bytes: Bytes) {
+    fn events(&mut self, bytes: &Bytes) {
         let mut at = 0;
         // What may go out as it is, in one piece, from here.
         let mut from = 0;
@@ -429,7 +459,7 @@ impl Exchange {
         }
         for bytes in due.backlog {
             if matches!(self.phase, Phase::Streaming(_)) {
-                self.events(bytes);
+                self.events(&bytes);
             }
         }
         match due.failed {

@@ -139,7 +139,8 @@ impl Visitor for Watch {
                 self.results = self.results.saturating_add(1);
                 if kind != Kind::Null {
                     self.result_begun = true;
-                    self.result_first = self.results == 1 && self.errors <= 1 && !self.error_begun;
+                    // Once told it stays: what follows may come in the same piece or in the next (F-9).
+                    self.result_first |= self.results == 1 && self.errors <= 1 && !self.error_begun;
                 }
                 false
             }

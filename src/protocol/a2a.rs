@@ -233,14 +233,7 @@ impl Route {
     /// slashes and dots. Where it names a task it must not be a way around O-1.
     fn parse_loosely(below: &str, method: &http::Method) -> Option<Self> {
         let decoded = percent_decode(below);
-        let mut segments: Vec<&str> = Vec::new();
-        for segment in decoded.split('/') {
-            match segment {
-                "" | "." => {}
-                ".." => drop(segments.pop()),
-                other => segments.push(other),
-            }
-        }
+        let segments = tidy(&decoded);
         let plain: Vec<String> = segments.iter().map(|s| Self::without_case(s)).collect();
         let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
         Self::of_any(&plain, method).filter(|route| route.task.is_some() || route.operation.is_send())
@@ -304,6 +297,20 @@ impl Route {
             _ => None,
         }
     }
+}
+
+/// The segments of a path as lenient routers see them: without empty and dot segments.
+#[must_use]
+pub fn tidy(path: &str) -> Vec<&str> {
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            other => segments.push(other),
+        }
+    }
+    segments
 }
 
 /// Undoes percent-encoding; what is not UTF-8 then becomes U+FFFD.

@@ -97,28 +97,28 @@ enum Digits {
     Point,
     Fraction,
     Exponent,
-    ExponentSign,
-    ExponentDigits,
+    PowerSign,
+    Power,
 }
 
 impl Digits {
     /// The next place after `byte`, or `None` if the number cannot go on with it.
     fn next(self, byte: u8) -> Option<Self> {
-        use Digits::{Exponent, ExponentDigits, ExponentSign, Fraction, Integer, Minus, Point, Zero};
+        use Digits::{Exponent, Fraction, Integer, Minus, Point, Power, PowerSign, Zero};
         Some(match (self, byte) {
             (Minus, b'0') => Zero,
             (Minus, b'1'..=b'9') | (Integer, b'0'..=b'9') => Integer,
             (Zero | Integer, b'.') => Point,
             (Point | Fraction, b'0'..=b'9') => Fraction,
             (Zero | Integer | Fraction, b'e' | b'E') => Exponent,
-            (Exponent, b'+' | b'-') => ExponentSign,
-            (Exponent | ExponentSign | ExponentDigits, b'0'..=b'9') => ExponentDigits,
+            (Exponent, b'+' | b'-') => PowerSign,
+            (Exponent | PowerSign | Power, b'0'..=b'9') => Power,
             _ => return None,
         })
     }
 
     fn is_complete(self) -> bool {
-        matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::ExponentDigits)
+        matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::Power)
     }
 }
 

@@ -69,7 +69,8 @@ pub struct Splitter {
     has_data: bool,
 }
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+/// The byte order mark a stream may begin with.
+pub const MARK: &[u8] = b"\xef\xbb\xbf";
 const DATA: &[u8] = b"data";
 
 impl Splitter {
@@ -243,8 +244,11 @@ pub fn with_data(framing: Framing, event: &[u8], payload: &[u8], name: Option<&s
 mod tests {
     use super::*;
 
-    /// Events as (raw bytes, data), and what is left unterminated.
-    fn split(stream: &[u8], framing: Framing, size: usize) -> (Vec<(Vec<u8>, Option<Vec<u8>>)>, Vec<u8>) {
+    /// Raw bytes and data.
+    type Event = (Vec<u8>, Option<Vec<u8>>);
+
+    /// The events, and what is left unterminated.
+    fn split(stream: &[u8], framing: Framing, size: usize) -> (Vec<Event>, Vec<u8>) {
         let mut splitter = Splitter::new(framing);
         let (mut events, mut raw, mut data) = (Vec::new(), Vec::new(), Vec::new());
         for piece in stream.chunks(size) {

@@ -175,7 +175,8 @@ fn interfaces(listed: Vec<Listed>, source: &Source) -> Vec<Interface> {
             let public = source.public.as_ref();
             if let Some(inner) = public.and_then(|public| public.inner_path(authority, &one.path)) {
                 // The host knows its public URL, and gets requests without that URL's path (P-3).
-                one.path = inner.to_owned();
+                let taken_off = one.path.len() - inner.len();
+                one.path.drain(..taken_off);
             } else if !source.authorities.is_empty() && !source.own.has(authority) {
                 continue;
             }

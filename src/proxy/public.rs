@@ -46,12 +46,11 @@ impl Public {
             return None;
         }
         let raw = request.raw_path();
-        let begins = match raw {
-            [b'/', ..] => 0,
-            _ => {
-                let authority = memchr::memmem::find(raw, b"://")? + 3;
-                authority + memchr::memchr(b'/', raw.get(authority..)?)?
-            }
+        let begins = if raw.first() == Some(&b'/') {
+            0
+        } else {
+            let authority = memchr::memmem::find(raw, b"://")? + 3;
+            authority + memchr::memchr(b'/', raw.get(authority..)?)?
         };
         let (before, path) = raw.split_at_checked(begins)?;
         let below = path.strip_prefix(public.as_bytes())?;

@@ -18,7 +18,7 @@ use super::settings::{self, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
 use crate::normalize::{Binding, Interface, Policy, Target};
 use crate::observe::{Lane, Metrics};
-use crate::protocol::a2a::percent_decode;
+use crate::protocol::a2a::{percent_decode, tidy};
 
 /// The longest A2A route below a base: `/{tenant}/tasks/{id}/pushNotificationConfigs/{configId}`.
 const ROUTE_SEGMENTS: usize = 5;
@@ -235,16 +235,7 @@ impl Interfaces {
 /// A JSON-RPC interface is its exact path (I-2), but a call that reaches it by another spelling must
 /// not get around the rules.
 fn loose(path: &str) -> String {
-    let decoded = percent_decode(path).to_lowercase();
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in decoded.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            other => segments.push(other),
-        }
-    }
-    segments.join("/")
+    tidy(&percent_decode(path).to_lowercase()).join("/")
 }
 
 /// The path with needlessly encoded letters, digits and `-._~` decoded, as hosts read it: `/%61` is

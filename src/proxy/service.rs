@@ -77,19 +77,13 @@ impl Call {
         let path = host.public.as_ref().map_or(path, |public| public.inner(path));
         let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
         let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
-        let lane = match bound {
-            Some((exchange, lane)) => {
-                let machine = Machine::Exchange(exchange);
-                self.held = Some(Box::new(Held::new(machine, request, host, lane.clone())));
-                lane
-            }
-            None => {
-                let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
-                self.held = card
-                    .map(|card| Box::new(Held::new(Machine::Card(card), request, host, host.other.clone())));
-                host.other.clone()
-            }
+        let (machine, lane) = if let Some((exchange, lane)) = bound {
+            (Some(Machine::Exchange(exchange)), lane)
+        } else {
+            let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
+            (card.map(Machine::Card), host.other.clone())
         };
+        self.held = machine.map(|machine| Box::new(Held::new(machine, request, host, lane.clone())));
         self.in_flight = Some(lane.begin());
         self.lane = Some(lane);
         self.host = Some(host.clone());

@@ -163,6 +163,35 @@ fn c3_the_verdict_does_not_depend_on_the_split() {
 }
 
 #[test]
+fn c3_the_verdict_on_coded_bytes_does_not_depend_on_the_split_either() {
+    use std::io::Write;
+    let host = Host::rpc().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 8192));
+    // What tells result from error, or the code, comes only after the intake, decoded.
+    let pad: String = (0..9000u32).map(|n| char::from(b'a' + u8::try_from(n * n % 26).unwrap())).collect();
+    for body in [
+        format!("{{\"x\":\"{pad}\",\"result\":{{}}}}"),
+        format!("{{\"jsonrpc\":\"2.0\",\"x\":\"{pad}\",\"error\":{{\"code\":-32001,\"message\":\"x\"}}}}"),
+        format!("{{\"error\":{{\"message\":\"{pad}\",\"code\":-31403}}}}"),
+        format!("{{\"x\":\"{}\",\"result\":{{}}}}", "y".repeat(8180)),
+        format!("{{\"x\":\"{}\",\"result\":{{}}}}", "y".repeat(8170)),
+    ] {
+        let mut w = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        w.write_all(body.as_bytes()).unwrap();
+        let coded = w.finish().unwrap();
+        let run = |split: Split| {
+            let answer = Answer::raw(200, coded.clone()).header("content-encoding", "gzip").split(split);
+            host.run(&Request::get_task(), &answer).visible()
+        };
+        let first = run(Split::Every(1));
+        for split in
+            [Split::Whole, Split::Every(7), Split::Every(100), Split::At(coded.len() - 9), Split::At(30)]
+        {
+            assert!(run(split.clone()) == first, "{} {split:?}", body.len());
+        }
+    }
+}
+
+#[test]
 fn c4_a_rewritten_body_has_no_stale_headers() {
     use std::io::Write;
     let plain =
@@ -184,7 +213,7 @@ fn c4_a_rewritten_body_has_no_stale_headers() {
         .header("accept-ranges", "bytes")
         .header("connection", "keep-alive");
     let host = Host::rpc().policy(|p| {
-        p.disclosure.headers = vec!["content-encoding".parse().unwrap(), "etag".parse().unwrap()]
+        p.disclosure.headers = vec!["content-encoding".parse().unwrap(), "etag".parse().unwrap()];
     });
     let seen = host.run(&Request::send(), &answer);
     assert_eq!(seen.code(), -32004);

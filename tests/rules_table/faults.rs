@@ -643,6 +643,26 @@ fn f9_a_body_of_4_kib_is_judged_whole_and_a_longer_one_flows() {
 }
 
 #[test]
+fn f9_what_follows_a_late_result_decides_nothing_in_any_split() {
+    let pad = "x".repeat(5000);
+    for tail in ["\"result\":7,\"result\":8}", "\"result\":7,\"error\":{\"code\":-32004,\"message\":\"No\"}}"]
+    {
+        let body = format!("{{\"x\":\"{pad}\",{tail}");
+        let stream = format!("data: {{{tail}\n\n");
+        for split in (1..40).map(|n| Split::At(body.len() - n)).chain([Split::Whole, Split::Every(1)]) {
+            let answer = Answer::raw(200, body.clone()).split(split.clone());
+            assert!(Host::rpc().run(&Request::send(), &answer).passed(&answer), "{tail} {split:?}");
+        }
+        for split in (1..stream.len()).map(Split::At).chain([Split::Whole, Split::Every(1)]) {
+            let answer = Answer::raw(200, stream.clone()).set("content-type", Some("text/event-stream"));
+            let answer = answer.split(split.clone());
+            let seen = Host::rpc().run(&Request::send(), &answer);
+            assert!(seen.body == answer.body, "{tail} {split:?} {}", seen.text());
+        }
+    }
+}
+
+#[test]
 fn f9_a_success_flows_before_it_is_complete() {
     let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"{}", "x".repeat(6000));
     let seen = Host::rpc().run(&Request::send(), &Answer::raw(200, body.clone()).ending(Ending::Open));

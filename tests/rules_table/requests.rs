@@ -53,7 +53,8 @@ fn i2_ids_on_a_path_may_be_encoded() {
 #[test]
 fn i3_which_versions_bind() {
     // (offered, header, query, bound)
-    let rows: &[(&[&str], Option<&str>, Option<&str>, bool)] = &[
+    type Row = (&'static [&'static str], Option<&'static str>, Option<&'static str>, bool);
+    let rows: &[Row] = &[
         (&["1.0"], Some("1.0"), None, true),
         (&["1.0"], None, None, true),
         (&["1.0"], Some(""), None, true),
@@ -108,6 +109,27 @@ fn i3_normalize_0_3_binds_and_names_the_old_methods() {
     // Without it the same names on a bound request name no task.
     let request = Request::call("tasks/get", &json!({"id": "t-1"}));
     assert_eq!(Host::rpc().run(&request, &Answer::raw(404, "acme")).code(), -32601);
+}
+
+#[test]
+fn i3_the_old_names_count_at_any_version_under_normalize_0_3() {
+    // Hosts dispatch by name: the version header must not be a way around.
+    let host = Host::with("/a2a", Binding::JsonRpc, &["1.0", "0.3"]).policy(|p| p.normalize_0_3 = true);
+    for version in [Some("1.0"), Some("0.3"), Some("2.0"), None] {
+        let request = Request::call("tasks/get", &json!({"id": "t-1"})).set("a2a-version", version);
+        is_not_found(&host.run(&request, &Answer::raw(404, "acme")), &format!("{version:?}"));
+    }
+}
+
+#[test]
+fn i3_http_json_errors_at_0_3_have_the_merged_body() {
+    let host = Host::with("/v1", Binding::HttpJson, &["1.0", "0.3"]).policy(|p| p.normalize_0_3 = true);
+    let get = Request::http(Method::GET, "/v1/tasks/t-1").set("a2a-version", None);
+    let seen = host.run(&get, &Answer::raw(404, "acme"));
+    let want = json!({"error": {"code": 404, "status": "NOT_FOUND", "message": "Task not found", "details":
+        [{"@type": ERROR_INFO, "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org", "metadata": {"taskId": "t-1"}}]},
+        "code": -32001, "type": "TaskNotFoundError", "message": "Task not found"});
+    assert_eq!((seen.status, seen.json()), (404, want));
 }
 
 #[test]

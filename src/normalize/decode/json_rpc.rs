@@ -19,7 +19,6 @@ pub fn read(root: &Node, evidence: &mut Evidence) -> bool {
             evidence.shape = Shape::Result;
             true
         }
-        None => false,
         Some(error) if !evidence.has_jsonrpc && is_status(error) => false,
         Some(error) if evidence.has_jsonrpc || error.get("code").is_some() => {
             evidence.shape = Shape::RpcError;
@@ -29,7 +28,7 @@ pub fn read(root: &Node, evidence: &mut Evidence) -> bool {
             read_error(error, evidence);
             true
         }
-        Some(_) => false,
+        None | Some(_) => false,
     }
 }
 

@@ -1,0 +1,156 @@
+//! A host's answer while it is held: its bytes, and what was read of them so far (F-6, F-9, C-3).
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
+use super::Binding;
+use super::watch::Watch;
+use crate::protocol::charset::Charset;
+use crate::protocol::coding::Decoder;
+use crate::protocol::scan::Scanner;
+use crate::protocol::tree::{self, Document};
+
+/// A body that ends within this many bytes is judged whole (F-9).
+pub(super) const JUDGED_WHOLE: usize = 4096;
+
+/// The host's answer while it is held.
+pub(super) struct Held {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) pieces: Vec<Bytes>,
+    /// Bytes as they came, and after decoding.
+    pub(super) raw_len: usize,
+    pub(super) len: usize,
+    coding: Option<Decoder>,
+    /// The content coding is unknown, or the bytes are not in it.
+    pub(super) undecodable: bool,
+    pub(super) charset: Charset,
+    scanner: Scanner,
+    pub(super) watch: Watch,
+    /// The bytes so far are no JSON.
+    pub(super) malformed: bool,
+    /// Decoded bytes, when they are others than the raw ones.
+    pub(super) decoded: Vec<u8>,
+    /// More was decoded than the intake allows.
+    pub(super) over: bool,
+}
+
+impl Held {
+    pub(super) fn new(status: u16, headers: &HeaderMap) -> Self {
+        let (coding, undecodable) = match Decoder::for_head(headers) {
+            Ok(coding) => (coding, false),
+            Err(_) => (None, true),
+        };
+        Self {
+            status,
+            headers: headers.clone(),
+            pieces: Vec::new(),
+            raw_len: 0,
+            len: 0,
+            coding,
+            undecodable,
+            charset: Charset::default(),
+            scanner: Scanner::new(),
+            watch: Watch::default(),
+            malformed: false,
+            decoded: Vec::new(),
+            over: false,
+        }
+    }
+
+    /// Takes the next bytes and scans as much of them as the verdict needs.
+    pub(super) fn take(&mut self, bytes: Bytes, intake: usize) {
+        self.raw_len += bytes.len();
+        match self.coding.take() {
+            None => {
+                self.scan(&bytes, intake);
+                self.over |= self.len > intake;
+            }
+            Some(mut coding) => {
+                let result = coding.feed(&bytes, &mut |piece| {
+                    self.scan(piece, intake);
+                    self.decoded.extend_from_slice(piece);
+                    self.over |= self.len > intake;
+                    !self.over
+                });
+                self.undecodable |= result.is_err();
+                self.coding = Some(coding);
+                // Endless input that decodes to nothing must not pile up either.
+                self.over |= self.raw_len > intake;
+            }
+        }
+        self.pieces.push(bytes);
+    }
+
+    fn scan(&mut self, bytes: &[u8], intake: usize) {
+        // What is decided at a boundary is decided by the bytes before it, however they were split:
+        // the first bytes are judged whole if nothing follows, and past the intake nothing is read.
+        let room = |limit: usize| limit.saturating_sub(self.len).min(bytes.len());
+        let (before, after) = bytes.split_at_checked(room(JUDGED_WHOLE)).unwrap_or_default();
+        let after = after.get(..room(intake).saturating_sub(before.len())).unwrap_or_default();
+        let is_longer = self.len + bytes.len() > JUDGED_WHOLE;
+        let was_longer = self.len > JUDGED_WHOLE;
+        self.len += bytes.len();
+        self.scan_part(before);
+        if is_longer && !was_longer {
+            self.watch.settle();
+        }
+        if !after.is_empty() && !self.watch.flows() {
+            self.scan_part(after);
+        }
+    }
+
+    fn scan_part(&mut self, bytes: &[u8]) {
+        let Self { charset, scanner, watch, malformed, .. } = self;
+        charset.feed(bytes, &mut |text| {
+            *malformed = *malformed || scanner.feed(text, watch).is_err();
+        });
+    }
+
+    pub(super) fn finish_scan(&mut self) {
+        let Self { charset, scanner, watch, malformed, .. } = self;
+        charset.finish(&mut |text| {
+            *malformed = *malformed || scanner.feed(text, watch).is_err();
+        });
+        *malformed = *malformed || scanner.finish(watch).is_err();
+    }
+
+    /// F-9: more than is judged whole is there, and a success has begun.
+    pub(super) fn flows(&self) -> bool {
+        self.len > JUDGED_WHOLE && !self.malformed && self.watch.flows()
+    }
+
+    /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).
+    pub(super) fn is_plain_json(&self, binding: Binding) -> bool {
+        let media = self.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let media: String = media.to_ascii_lowercase().split_whitespace().collect();
+        let is_json = match binding {
+            Binding::JsonRpc => {
+                matches!(media.as_str(), "application/json" | "application/json;charset=utf-8")
+            }
+            Binding::HttpJson => media == "application/json",
+        };
+        is_json && !self.charset.is_odd()
+    }
+
+    /// The whole body as one JSON document, if it is one; whether its bytes are plain UTF-8.
+    pub(super) fn document(&mut self) -> Option<Document> {
+        if self.undecodable {
+            return None;
+        }
+        let bytes = match (&self.coding, self.pieces.as_slice()) {
+            (Some(_), _) => Bytes::from(std::mem::take(&mut self.decoded)),
+            (None, [one]) => one.clone(),
+            (None, pieces) => Bytes::from(pieces.concat()),
+        };
+        if !self.charset.is_odd() {
+            return tree::parse(&bytes).ok();
+        }
+        let mut text = Vec::with_capacity(bytes.len());
+        let mut charset = Charset::default();
+        charset.feed(&bytes, &mut |piece| text.extend_from_slice(piece));
+        charset.finish(&mut |piece| text.extend_from_slice(piece));
+        tree::parse(&text).ok().map(|document| Document { odd: true, ..document })
+    }
+}

@@ -1,0 +1,173 @@
+//! Weighs one answer, or one event of a stream: from its evidence to what becomes of it.
+
+use http::HeaderMap;
+
+use super::call::{Call, Id};
+use super::decode::Evidence;
+use super::disclose::{self, Gate};
+use super::encode::{self, Additions, Frame, Shaped, says_the_same};
+use super::fault::{Decision, Extent, Fault, Setting, Undecided, decide};
+use super::outcome::{DroppedKind, Rule, Verdict};
+use super::{Binding, Exchange, Failure, Outcome};
+use crate::protocol::tree::{Document, Node};
+
+/// Why the host's body is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    End,
+    Failed(Failure),
+    Intake,
+}
+
+impl Over {
+    pub(super) fn extent(self) -> Extent {
+        match self {
+            Self::End => Extent::Whole,
+            Self::Failed(_) => Extent::CutOff,
+            Self::Intake => Extent::OverIntake,
+        }
+    }
+}
+
+/// One answer, or one event of a stream, to be weighed.
+pub(super) struct Material<'a> {
+    pub(super) status: u16,
+    pub(super) headers: &'a HeaderMap,
+    /// Bytes of the body, decoded.
+    pub(super) len: usize,
+    /// There is a body and it is no JSON document.
+    pub(super) unreadable: bool,
+    pub(super) document: Option<&'a Document>,
+    /// Its bytes are plain UTF-8, without a byte order mark.
+    pub(super) is_utf8: bool,
+    /// Its head and its encoding are those of an answer that may pass (E-9).
+    pub(super) is_exact: bool,
+    pub(super) over: Over,
+}
+
+/// What becomes of it.
+pub(super) enum Judged {
+    /// No error.
+    Pass,
+    /// An error that says exactly what the rules allow (E-9).
+    AsIs,
+    Answer(Shaped),
+    /// The host broke off and left nothing to go by (C-5).
+    CutOff(Failure),
+}
+
+impl Exchange {
+    /// Weighs one answer, or one event of a stream, and gives it its shape.
+    pub(super) fn weigh(
+        &self,
+        call: &Call,
+        evidence: Evidence,
+        material: &Material<'_>,
+        outcome: &mut Outcome,
+    ) -> Judged {
+        let policy = &self.policy;
+        let offered = self.interface.as_deref().map_or(&[][..], |i| &i.versions);
+        let setting = Setting {
+            binding: self.binding,
+            is_post: self.is_post,
+            call,
+            policy,
+            requested: self.version.as_deref(),
+            offered,
+            status: material.status,
+            headers: material.headers,
+        };
+        let frame = Frame {
+            binding: self.binding,
+            is_post: self.is_post,
+            gate: Gate {
+                disclosure: &policy.disclosure,
+                call,
+                version: self.version.as_deref(),
+                path: &self.path,
+            },
+            offered,
+            retry_after: disclose::retry_after(material.headers),
+            cap: policy.response_cap_bytes,
+            merged: self.merged,
+        };
+        let odd = material.unreadable || evidence.contested || material.document.is_some_and(|d| d.odd);
+        let notes = [
+            (odd || !material.is_utf8, Rule::F6),
+            (evidence.untyped_data, Rule::E5),
+            (evidence.broken_profile, Rule::E8),
+            (material.over == Over::Intake, Rule::C3),
+        ];
+        let left_out = evidence.left_out;
+        let over_cap = |body: &Node| body.to_bytes().len() > policy.response_cap_bytes;
+        let overflow = |rule: Rule, outcome: &mut Outcome| {
+            outcome.rules.insert(rule);
+            outcome.rules.insert(Rule::C2);
+            outcome.verdict = Verdict::Overflow;
+            outcome.reason = Some("INTERNAL_ERROR");
+            Judged::Answer(frame.overflow(material.status))
+        };
+        let note = |outcome: &mut Outcome| {
+            for (_, rule) in notes.iter().filter(|(applies, _)| *applies) {
+                outcome.rules.insert(*rule);
+            }
+        };
+        let fault = match decide(evidence, material.over.extent(), &setting, &mut outcome.rules) {
+            Ok(Decision::Pass) if policy.cap.success && material.len > policy.response_cap_bytes => {
+                return overflow(Rule::C1, outcome);
+            }
+            Ok(Decision::Pass) => return Judged::Pass,
+            Ok(Decision::NotFound(cause)) => {
+                note(outcome);
+                outcome.collapsed = cause;
+                outcome.verdict = Verdict::Rewritten;
+                return Judged::Answer(frame.not_found(outcome));
+            }
+            Ok(Decision::Fault(fault)) => fault,
+            Err(Undecided) => {
+                return match material.over {
+                    Over::Failed(failure) => {
+                        outcome.rules.insert(Rule::C5);
+                        Judged::CutOff(failure)
+                    }
+                    Over::End | Over::Intake => overflow(Rule::C3, outcome),
+                };
+            }
+        };
+        if let Some(document) = material.document.filter(|d| material.is_exact && !d.odd)
+            && says_so_already(&fault, &frame, material.status, &document.root)
+        {
+            outcome.reason = Some(encode::reason(&fault));
+            if material.len <= policy.response_cap_bytes {
+                outcome.rules.insert(Rule::E9);
+                outcome.verdict = Verdict::Conformant;
+                return Judged::AsIs;
+            }
+            outcome.verdict = Verdict::Rewritten;
+            if over_cap(&document.root) {
+                return overflow(Rule::C1, outcome);
+            }
+            outcome.rules.insert(Rule::E9);
+            return Judged::Answer(Shaped { status: material.status, body: document.root.clone() });
+        }
+        note(outcome);
+        if let Some(root) = material.document.map(|d| &d.root).filter(|root| root.get("error").is_some())
+            && self.binding == Binding::JsonRpc
+            && !root
+                .get("id")
+                .is_some_and(|theirs| says_the_same(&Node::Raw(call.id.as_json().into()), theirs))
+        {
+            outcome.rules.insert(if call.id == Id::Null { Rule::Q2 } else { Rule::Q1 });
+        }
+        outcome.verdict = Verdict::Rewritten;
+        outcome.drop_fields(DroppedKind::Member, left_out);
+        let shaped = frame.shape(&fault, Additions::ALL, outcome);
+        if over_cap(&shaped.body) { overflow(Rule::C1, outcome) } else { Judged::Answer(shaped) }
+    }
+}
+
+/// E-9: the host says exactly what the rules allow, additions of ours aside.
+fn says_so_already(fault: &Fault, frame: &Frame<'_>, status: u16, root: &Node) -> bool {
+    let shaped = frame.shape(fault, Additions::of_host(fault), &mut Outcome::default());
+    shaped.status == status && says_the_same(&shaped.body, root)
+}
