@@ -248,6 +248,39 @@ fn cards_are_each_hosts_own() {
     proxy.assert_counts("card_rewrites_total", "host=\"b\"", 0.0);
 }
 
+/// One public authority for several hosts: each has its own path below it (P-3).
+#[test]
+fn hosts_may_share_a_public_authority() {
+    let (a, b) = (host("a", card("a", &["http://a.internal/a"])), host("b", card("b", &["/b"])));
+    let mut settings =
+        gateway(&[("a", &a, &["a.internal"], Some("/a")), ("b", &b, &["b.internal"], Some("/b"))]);
+    settings.hosts[0].public_url = "https://agents.example/billing".into();
+    settings.hosts[1].public_url = "https://agents.example/support/".into();
+    let proxy = Proxy::start_with(settings);
+    for (path, card) in [
+        ("/billing", card("a", &["https://agents.example/billing/a"])),
+        ("/support", card("b", &["https://agents.example/support/b"])),
+    ] {
+        let path = format!("{path}/.well-known/agent-card.json");
+        ask(&proxy, "agents.example", &get(&path)).assert_passed(200, &card);
+        assert_eq!(ask_h2(&proxy, "AGENTS.example", "GET", &path, ""), (200, card));
+    }
+    for (path, repaired) in
+        [("/billing/a", true), ("/support/b", true), ("/billing/b", false), ("/support/a", false)]
+    {
+        let answer = ask(&proxy, "agents.example", &post(path, CALL));
+        assert_eq!(answer.text() != ERROR, repaired, "{path}: {answer:?}");
+    }
+    ask(&proxy, "agents.example", &get("/billing")).assert_passed(200, "a");
+    ask(&proxy, "agents.example", &get("/support?x")).assert_passed(200, "b");
+    for path in ["/", "/a", "/supports", "/.well-known/agent-card.json"] {
+        ask(&proxy, "agents.example", &get(path)).assert_passed(421, "Misdirected Request");
+    }
+    // By their own names they are reached without it.
+    ask(&proxy, "b.internal", &post("/b", CALL)).assert_fault(200, "7");
+    assert!(b.requests().iter().all(|request| !request.first_line.contains("support")));
+}
+
 /// Cards are asked for under the host's first authority; what a card lists on another host's authority
 /// does not count, on this one's neither.
 #[test]

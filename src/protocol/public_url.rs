@@ -90,6 +90,12 @@ impl PublicUrl {
         })
     }
 
+    /// Name and port of the URL, in lower case; the port is left out if the scheme implies it.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// The path of the URL, without a trailing slash; empty for the root.
     #[must_use]
     pub fn path(&self) -> &str {

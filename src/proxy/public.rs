@@ -29,6 +29,10 @@ impl Public {
         Some(Self { url, max_bytes: host.card.max_bytes, said: Default::default() })
     }
 
+    pub fn url(&self) -> &PublicUrl {
+        &self.url
+    }
+
     /// The path of a request as the host knows it.
     pub fn inner<'a>(&self, path: &'a str) -> &'a str {
         match self.url.below(path) {

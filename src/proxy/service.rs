@@ -72,8 +72,8 @@ impl Call {
     /// authority selects no host.
     pub fn route(&mut self, hosts: &Hosts, session: &ServerSession) -> bool {
         let request = session.req_header();
-        let Some(host) = hosts.select(request::authority(request)) else { return false };
         let (path, query) = request::target(&request.uri);
+        let Some(host) = hosts.select(request::authority(request), path) else { return false };
         let path = host.public.as_ref().map_or(path, |public| public.inner(path));
         let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
         let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
