@@ -310,6 +310,37 @@ fn calls_below_the_public_path_are_repaired() {
     assert!(asked.iter().filter(|request| request.first_line.contains("a2a")).all(|r| r.text() == CALL));
 }
 
+/// The card that a call gets has the same URLs, in both bindings.
+#[test]
+fn extended_cards_are_told_the_public_url() {
+    let host = ScriptedHost::start(|visit| {
+        while let Some(request) = visit.request() {
+            let card = card(&visit.own_address());
+            let is_call = request.first_line.starts_with("POST");
+            let card = if is_call { format!(r#"{{"jsonrpc":"2.0","id":7,"result":{card}}}"#) } else { card };
+            visit.send(chunked(200, &card, 20).replace("\r\n\r\n{", "\r\nETag: \"h\"\r\n\r\n{"));
+        }
+    });
+    let proxy = Proxy::start_with(billing("extended", &host));
+    let mut client = proxy.client();
+    let call = CALL.replace("SendMessage", "GetExtendedAgentCard");
+    for _ in 0..2 {
+        client.send(post("/billing/a2a", &call));
+        let answer = client.answer();
+        answer.assert_passed(200, &format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}}}"#, public_card()));
+        assert_eq!(answer.header("content-length"), Some(answer.body.len().to_string().as_str()));
+        assert_eq!((answer.header("etag"), answer.header("transfer-encoding")), (None, None));
+        client.send(get("/billing/rest/extendedAgentCard"));
+        client.answer().assert_passed(200, &public_card());
+        // The same bytes in the answer to another call are no card.
+        client.send(post("/billing/a2a", CALL));
+        assert!(client.answer().text().contains("\"signatures\""));
+    }
+    proxy.assert_counts("card_rewrites_total", "host=\"extended\",result=\"rewritten\"", 4.0);
+    proxy.assert_counts("rewrites_total", "interface=\"/a2a\",rule=\"P-3\"", 2.0);
+    proxy.assert_counts("held_bytes", "", 0.0);
+}
+
 #[test]
 fn off_by_default() {
     let host = host_with(|card| head_and("ETag: \"h\"\r\n", card.as_bytes()));

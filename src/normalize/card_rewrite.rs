@@ -88,6 +88,8 @@ pub struct CardRewrite {
     is_observing: bool,
     max_bytes: usize,
     is_head: bool,
+    /// The card is the `result` of a JSON-RPC call.
+    is_result: bool,
     /// What the client has already: told to us only, as the host knows other bytes by other tags.
     has: Vec<HeaderValue>,
     request_ended: bool,
@@ -111,6 +113,7 @@ impl CardRewrite {
             is_observing: mode == Mode::Observe,
             max_bytes,
             is_head: *method == Method::HEAD,
+            is_result: false,
             has: headers.get_all(IF_NONE_MATCH).iter().cloned().collect(),
             request_ended: false,
             phase: Phase::Waiting,
@@ -118,6 +121,27 @@ impl CardRewrite {
             outcome: Outcome::default(),
             fate: None,
         }
+    }
+
+    /// The card is the `result` of a JSON-RPC call, which has no tags.
+    #[must_use]
+    pub fn in_result(self) -> Self {
+        Self { is_result: true, has: Vec::new(), ..self }
+    }
+
+    /// Whether an answer with this head may be a card, and is held.
+    #[must_use]
+    pub fn holds(&self, status: StatusCode, headers: &HeaderMap) -> bool {
+        status.is_success()
+            && !matches!(status.as_u16(), 204..=206)
+            && may_be_json(headers)
+            && !(self.is_head && self.is_observing)
+    }
+
+    /// A card is held right now.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        matches!(self.phase, Phase::Holding(_))
     }
 
     /// The host must send the whole card, whatever the client has of it.
@@ -144,11 +168,7 @@ impl CardRewrite {
     }
 
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
-        let is_whole = status.is_success()
-            && !matches!(status.as_u16(), 204..=206)
-            && may_be_json(headers)
-            && !(self.is_head && self.is_observing);
-        if !is_whole {
+        if !self.holds(status, headers) {
             self.phase = Phase::Passing;
             self.out.push_back(Output::HostHead);
             self.out.push_back(Output::PassRest);
@@ -272,11 +292,14 @@ impl CardRewrite {
     /// The card is complete.
     fn judge(&mut self) {
         let Phase::Holding(kept) = &mut self.phase else { return };
+        let edit = |bytes: &[u8]| {
+            if self.is_result { self.public.edit_result(bytes) } else { self.public.edit(bytes) }
+        };
         let edited = match (&kept.coding, kept.pieces.as_slice()) {
             _ if kept.undecodable => Err(NoCard),
-            (Some(_), _) => self.public.edit(&kept.plain),
-            (None, [one]) => self.public.edit(one),
-            (None, pieces) => self.public.edit(&pieces.concat()),
+            (Some(_), _) => edit(&kept.plain),
+            (None, [one]) => edit(one),
+            (None, pieces) => edit(&pieces.concat()),
         };
         match edited {
             Ok(Some(Edited { bytes, was_signed })) => self.write(bytes.into(), was_signed),
@@ -310,11 +333,13 @@ impl CardRewrite {
             return;
         }
         let mut headers = without(&kept.headers, &OF_OTHER_BYTES);
-        let tag = tag_of(&bytes);
-        let is_known = is_known(&self.has, &tag);
-        headers.insert(ETAG, tag);
-        if is_known {
-            return self.not_modified(&headers);
+        if !self.is_result {
+            let tag = tag_of(&bytes);
+            let is_known = is_known(&self.has, &tag);
+            headers.insert(ETAG, tag);
+            if is_known {
+                return self.not_modified(&headers);
+            }
         }
         headers.insert(CONTENT_LENGTH, bytes.len().into());
         self.out.push_back(Output::Head(ResponseHead { status: kept.status, headers }));

@@ -10,7 +10,7 @@ use pingora_http::RequestHeader;
 
 use super::routes::plain;
 use super::settings;
-use crate::normalize::{CardFate, CardRewrite, Policy};
+use crate::normalize::{CardFate, CardRewrite, Exchange, ExtendedCard, Policy};
 use crate::protocol::card;
 use crate::protocol::public_url::PublicUrl;
 
@@ -68,9 +68,16 @@ impl Public {
             return None;
         }
         let path: Cow<'_, str> = plain(path);
-        card::PATHS.contains(&&*path).then(|| {
-            CardRewrite::new(&self.url, policy.mode, self.max_bytes, &request.method, &request.headers)
-        })
+        card::PATHS.contains(&&*path).then(|| self.rewrite(policy, request))
+    }
+
+    /// The machine for a call to one of the host's interfaces, which may ask for an extended card.
+    pub fn extended(&self, exchange: Exchange, policy: &Policy, request: &RequestHeader) -> ExtendedCard {
+        ExtendedCard::new(exchange, self.rewrite(policy, request))
+    }
+
+    fn rewrite(&self, policy: &Policy, request: &RequestHeader) -> CardRewrite {
+        CardRewrite::new(&self.url, policy.mode, self.max_bytes, &request.method, &request.headers)
     }
 
     /// Tells operators, once, what they may have to do something about.
