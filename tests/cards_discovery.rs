@@ -331,6 +331,19 @@ fn the_old_place_is_looked_at_too() {
     }
 }
 
+/// Hosts that answer every path they do not know with a page.
+#[test]
+fn a_page_at_the_new_place_is_no_card() {
+    let host = CardHost::start(|request| {
+        let is_old = request.first_line.contains("agent.json");
+        if is_old { sized(200, &main_card()).into() } else { sized(200, "<html>").into() }
+    });
+    let proxy = host.proxy("page");
+    proxy.assert_ready();
+    assert_repaired(&proxy, "/main");
+    assert_passes(&proxy, "/other");
+}
+
 /// What the host is asked, and that an unchanged card costs no body.
 #[test]
 fn a_card_is_read_on_condition() {

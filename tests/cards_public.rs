@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use a2a_errata::normalize::{Mode, Policy};
+use a2a_errata::normalize::{Binding, Interface, Mode, Policy};
 use a2a_errata::proxy::Settings;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -339,6 +339,26 @@ fn extended_cards_are_told_the_public_url() {
     proxy.assert_counts("card_rewrites_total", "host=\"extended\",result=\"rewritten\"", 4.0);
     proxy.assert_counts("rewrites_total", "interface=\"/a2a\",rule=\"P-3\"", 2.0);
     proxy.assert_counts("held_bytes", "", 0.0);
+}
+
+/// The root of the host is the public path itself, with or without a slash.
+#[test]
+fn an_interface_at_the_root_is_at_the_public_path() {
+    let host = ScriptedHost::saying(sized(200, ERROR));
+    let mut settings = billing("root", &host);
+    let root = Interface { path: String::new(), binding: Binding::JsonRpc, versions: vec!["1.0".into()] };
+    settings.hosts[0].interfaces = vec![root.into()];
+    let proxy = Proxy::start_with(settings);
+    let mut client = proxy.client();
+    for path in ["/billing", "/billing/", "/billing?x", "/"] {
+        client.send(post(path, CALL));
+        client.answer().assert_fault(200, "7");
+    }
+    let targets: Vec<_> = host.requests().iter().map(|r| r.first_line.clone()).collect();
+    assert_eq!(
+        targets,
+        ["POST / HTTP/1.1", "POST / HTTP/1.1", "POST /?x HTTP/1.1", "POST / HTTP/1.1"]
+    );
 }
 
 #[test]
