@@ -1,6 +1,5 @@
 //! Interfaces learned from agent cards (I-1), and everything that can be wrong with a card: the host
 //! stays unready and guarded until a first card can be used, and what it last said well stands.
-
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,

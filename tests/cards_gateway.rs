@@ -1,6 +1,5 @@
 //! Several hosts behind one listener, told apart by `Host` or `:authority` (I-1): each has its own card,
 //! its own interfaces, and nothing of another's.
-
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,

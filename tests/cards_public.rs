@@ -1,6 +1,5 @@
 //! Cards and requests of a host that its clients know by another URL (P-3): what is rewritten on the
 //! wire, what passes, and what reaches the host.
-
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,
@@ -355,10 +354,7 @@ fn an_interface_at_the_root_is_at_the_public_path() {
         client.answer().assert_fault(200, "7");
     }
     let targets: Vec<_> = host.requests().iter().map(|r| r.first_line.clone()).collect();
-    assert_eq!(
-        targets,
-        ["POST / HTTP/1.1", "POST / HTTP/1.1", "POST /?x HTTP/1.1", "POST / HTTP/1.1"]
-    );
+    assert_eq!(targets, ["POST / HTTP/1.1", "POST / HTTP/1.1", "POST /?x HTTP/1.1", "POST / HTTP/1.1"]);
 }
 
 #[test]

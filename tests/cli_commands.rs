@@ -311,6 +311,8 @@ fn planted_secrets_reach_neither_log_nor_metrics() {
         post(listen, "/a2a?planted-secret", body);
         let metrics = ask(admin, "GET /metrics");
         assert!(metrics.contains("interface=\"other\",outcome=\"passed\"} "), "{metrics}");
+        // Access lines are written in batches, some milliseconds after the fact.
+        std::thread::sleep(Duration::from_millis(300));
         proxy.0.kill().unwrap();
         let mut log = String::new();
         proxy.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();

@@ -1,5 +1,4 @@
 //! Clients that are slow, early, late or gone, and HTTP/2 ones (C-5, I-4, Q-1).
-
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,

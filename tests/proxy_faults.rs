@@ -1,5 +1,4 @@
 //! Hosts that die, stall or are not there; requests that are refused (C-3, C-5, P-1, P-2, O-4).
-
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,5 @@
 //! How answers are framed for the client, and what happens to the connections on both sides (C-4,
 //! I-4, Q-4).
-
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,

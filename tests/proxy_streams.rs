@@ -1,6 +1,5 @@
 //! Event streams through the shell: nothing waits for what comes after it (S-2), and what is counted
 //! while answers are under way (U-4).
-
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,

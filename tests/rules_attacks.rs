@@ -504,3 +504,19 @@ fn s1_a_document_that_calls_itself_a_stream_is_judged_as_one_document() {
         }
     }
 }
+
+#[test]
+fn i2_another_spelling_of_an_http_json_base_is_bound_on_its_task_routes() {
+    let Target::Interface(interface) = Host::http().target else { panic!("a known interface") };
+    let host = Host { target: Target::Likely(interface), ..Host::http() };
+    for path in ["/REST/tasks/t-1", "/r%65st/tasks/t-1", "//rest//tasks/t-1", "/x/../Rest/Tasks/t-1:cancel"] {
+        blind(&host, &Request::http(Method::GET, path), path);
+    }
+    // What names no task is somebody else's (I-4).
+    for path in ["/REST/healthz", "/REST/tasks", "/other/tasks/t-1x/y", "/REST"] {
+        let seen = host.run(&Request::http(Method::GET, path), &Answer::raw(403, "acme"));
+        assert!(seen.unbound, "{path}");
+    }
+    // Encoding that means nothing is the URL itself.
+    blind(&Host::http(), &Request::http(Method::GET, "/r%65st/tasks/t-1"), "encoded base");
+}

@@ -101,6 +101,7 @@ pub fn run(args: &Args) -> ExitCode {
         assembly.add(Box::new(admin));
     }
     assembly.run_until(Box::new(Drain { metrics }));
+    log::flush();
     ExitCode::SUCCESS
 }
 
@@ -125,6 +126,7 @@ impl ShutdownSignalWatch for Drain {
                         quiet_since = Instant::now();
                     }
                 }
+                log::flush();
                 std::process::exit(0);
             });
         }
@@ -180,6 +182,7 @@ fn announce(model: &Model) {
             mode = host.mode.as_str(),
             upstreams = host.upstreams.join(" "),
             authorities = (!host.authorities.is_empty()).then(|| host.authorities.join(" ")),
+            public_url = (!host.public_url.is_empty()).then_some(&host.public_url),
             interfaces = interfaces(host),
             "in front of"
         );

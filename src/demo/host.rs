@@ -82,7 +82,7 @@ struct Request {
 async fn serve(stream: TcpStream, repertoire: &Repertoire) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(request) = timeout(PATIENCE, read_request(&mut stream)).await?? {
-        let called = Called::read(&request.body);
+        let called = Called::read(&request.body).on_path(&request.path);
         let answer = repertoire.answer(&request, &called);
         let wire = answer.wire(&called.id, &called.task);
         stream.write_all(&wire).await?;
@@ -215,6 +215,16 @@ impl Called {
     }
 }
 
+impl Called {
+    /// The HTTP+JSON binding names the task on the path.
+    fn on_path(mut self, path: &str) -> Self {
+        if let (true, Some((_, rest))) = (self.task.is_empty(), path.split_once("/tasks/")) {
+            rest.split([':', '/']).next().unwrap_or_default().clone_into(&mut self.task);
+        }
+        self
+    }
+}
+
 /// Everything the host can say, by name.
 struct Repertoire {
     scenarios: HashMap<&'static str, Scenario>,
@@ -253,6 +263,8 @@ impl Repertoire {
                 _ => by_name("openwop-404"),
             },
             ("GET", "/.well-known/agent-card.json") => by_name("ok-agent-card"),
+            ("POST", "/rest/message:send") => Some(Answer::json(200, r#"{"task":{"id":"t-9"}}"#)),
+            (_, path) if path.starts_with("/rest/tasks/") => by_name("rest-unknown-task"),
             ("GET", "/") => Some(Answer::new(200, "text/plain; charset=utf-8", self.index.as_str())),
             _ => None,
         };

@@ -8,6 +8,8 @@ mod catalogue;
 mod host;
 mod scenario;
 
-pub use catalogue::{REFERENCE, TASK, catalogue};
+pub use catalogue::{TASK, catalogue};
 pub use host::LegacyHost;
-pub use scenario::{Answer, Call, Encoding, Ending, Expect, Framing, Group, INTERFACE, Scenario};
+pub use scenario::{
+    Answer, Call, Encoding, Ending, Expect, Framing, Group, INTERFACE, REFERENCE, REST_INTERFACE, Scenario,
+};

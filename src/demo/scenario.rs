@@ -5,10 +5,15 @@
 
 use std::io::Write as _;
 
-use crate::normalize::Rule;
+use crate::normalize::{Binding, Rule};
 
 /// The path of the demo host's JSON-RPC interface.
 pub const INTERFACE: &str = "/a2a";
+/// The base path of its HTTP+JSON interface.
+pub const REST_INTERFACE: &str = "/rest";
+
+/// The scenario whose answer every other "not found" must equal: a task that does not exist.
+pub const REFERENCE: &str = "unknown-task";
 
 /// The chapters of the catalogue, in the order they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,6 +26,8 @@ pub enum Group {
     Ids,
     BrokenJson,
     Transport,
+    Streams,
+    Rest,
     Profile,
     Untouched,
 }
@@ -35,6 +42,8 @@ impl Group {
         Self::Ids,
         Self::BrokenJson,
         Self::Transport,
+        Self::Streams,
+        Self::Rest,
         Self::Profile,
         Self::Untouched,
     ];
@@ -51,6 +60,8 @@ impl Group {
             Self::Ids => "Ids that come back wrong",
             Self::BrokenJson => "JSON that parsers disagree about",
             Self::Transport => "Bytes: encodings, lengths, sizes, hosts that die",
+            Self::Streams => "Streams: errors before, between and in place of events",
+            Self::Rest => "The HTTP+JSON binding",
             Self::Profile => "A closed error profile",
             Self::Untouched => "What must stay exactly as it is",
         }
@@ -83,6 +94,38 @@ impl Call {
             path: INTERFACE,
             headers: vec![("content-type", "application/json".to_owned()), ("a2a-version", "1.0".to_owned())],
             body: body.into_bytes(),
+        }
+    }
+
+    /// The same call that asks for a stream of events.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        self.headers.push(("accept", "text/event-stream".to_owned()));
+        self
+    }
+
+    /// A call of the HTTP+JSON binding.
+    #[must_use]
+    pub fn rest(method: &'static str, path: &'static str, body: &str) -> Self {
+        Self { method, path, ..Self::post(body.to_owned()) }
+    }
+
+    /// Whether it asks for a stream of events.
+    #[must_use]
+    pub fn is_streaming(&self) -> bool {
+        self.headers.iter().any(|(name, _)| *name == "accept")
+    }
+
+    /// Which of the host's interfaces it is for; `None` for other URLs.
+    #[must_use]
+    pub fn interface(&self) -> Option<(&'static str, Binding)> {
+        let below = self.path.strip_prefix(REST_INTERFACE);
+        if self.path == INTERFACE {
+            Some((INTERFACE, Binding::JsonRpc))
+        } else if below.is_some_and(|rest| rest.starts_with("/tasks/") || rest.starts_with("/message:")) {
+            Some((REST_INTERFACE, Binding::HttpJson))
+        } else {
+            None
         }
     }
 
@@ -181,6 +224,12 @@ impl Answer {
     #[must_use]
     pub fn error(members: &str) -> Self {
         Self::json(200, format!(r#"{{"jsonrpc":"2.0","id":$ID,"error":{{{members}}}}}"#))
+    }
+
+    /// A stream of these events, in chunks.
+    #[must_use]
+    pub fn stream(events: impl Into<Vec<u8>>) -> Self {
+        Self::new(200, "text/event-stream", events).framing(Framing::Chunked(40))
     }
 
     /// A JSON-RPC success; `result` is JSON.
@@ -336,6 +385,11 @@ fn fill(template: &[u8], id: &str, task: &str) -> Vec<u8> {
 pub enum Expect {
     /// A JSON-RPC error in shape, with this HTTP status, code and ErrorInfo reason (E-1, E-2).
     Fault { status: u16, code: i64, reason: Option<&'static str> },
+    /// A `google.rpc.Status` with this HTTP status, word and reason (E-4).
+    Status { status: u16, word: &'static str, reason: &'static str },
+    /// A stream that begins with this many of the host's own events, untouched, and ends with an error
+    /// in shape: one of JSON-RPC's with this code, or `event: error` with a Status of this code (S-3).
+    Event { after: usize, code: i64, reason: Option<&'static str> },
     /// The one fixed "task not found": the same bytes as the reference's (O-1).
     NotFound,
     /// The host's own status, headers and bytes (I-4, E-9).
@@ -378,6 +432,30 @@ impl Scenario {
     pub fn becomes(mut self, status: u16, code: i64, reason: &'static str) -> Self {
         self.expect = Expect::Fault { status, code, reason: (!reason.is_empty()).then_some(reason) };
         self
+    }
+
+    /// The client must get this Status.
+    #[must_use]
+    pub fn status(mut self, status: u16, word: &'static str, reason: &'static str) -> Self {
+        self.expect = Expect::Status { status, word, reason };
+        self
+    }
+
+    /// The client must get this many events as they came, and this error; an empty `reason` is none.
+    #[must_use]
+    pub fn event(mut self, after: usize, code: i64, reason: &'static str) -> Self {
+        self.expect = Expect::Event { after, code, reason: (!reason.is_empty()).then_some(reason) };
+        self
+    }
+
+    /// The scenario that the same call would be if there were no such task.
+    #[must_use]
+    pub fn reference(&self) -> &'static str {
+        match self.call.interface() {
+            Some((_, Binding::HttpJson)) => "rest-unknown-task",
+            _ if self.call.is_streaming() => "stream-unknown-task",
+            _ => REFERENCE,
+        }
     }
 
     /// The client must get the fixed "task not found".

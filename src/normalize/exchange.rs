@@ -30,7 +30,7 @@ use super::stream::Stream;
 use super::version::{passes_as_0_3, requested_version};
 use super::weigh::{Judged, Material, Over};
 use super::{Binding, Interface, Mode, Outcome, Policy, Target};
-use crate::protocol::a2a::{Operation, Route};
+use crate::protocol::a2a::{Operation, Route, percent_decode, plain_path, tidy};
 use crate::protocol::sse::Framing;
 
 /// The media type of every JSON answer.
@@ -109,7 +109,7 @@ impl Exchange {
         let (interface, binding, route, is_0_3) = match target {
             Target::Unknown if is_post => (None, Binding::JsonRpc, None, false),
             Target::Unknown => return None,
-            Target::Likely(interface) if !is_post || interface.binding != Binding::JsonRpc => return None,
+            Target::Likely(interface) if !is_post && interface.binding == Binding::JsonRpc => return None,
             Target::Interface(interface) | Target::Likely(interface) => {
                 let is_0_3 = passes_as_0_3(&version, &interface.versions);
                 if is_0_3 && !policy.normalize_0_3 {
@@ -118,8 +118,16 @@ impl Exchange {
                 let route = match interface.binding {
                     Binding::JsonRpc => None,
                     Binding::HttpJson => {
-                        let below = request.path.strip_prefix(interface.path.as_str())?;
-                        let route = Route::parse(below, request.method)?;
+                        let is_likely = matches!(target, Target::Likely(_));
+                        let below = if is_likely {
+                            loosely_below(request.path, &interface.path)?
+                        } else {
+                            plain_path(request.path).strip_prefix(interface.path.as_str())?.to_owned()
+                        };
+                        let route = Route::parse(&below, request.method)?;
+                        if is_likely && route.task.is_none() && !route.operation.is_send() {
+                            return None;
+                        }
                         let in_order = query_in_order(request.query, route.operation);
                         Some((route, in_order))
                     }
@@ -414,6 +422,7 @@ impl Exchange {
             document: document.as_ref(),
             is_utf8: !held.charset.is_odd(),
             is_exact: held.is_plain_json(self.binding),
+            any_status: false,
             over,
         };
         let mut outcome = std::mem::take(&mut self.outcome);
@@ -563,6 +572,16 @@ pub(super) enum Body {
     Json(Vec<u8>),
     /// One event of a stream (S-3).
     Event(Vec<u8>),
+}
+
+/// What follows `base` in a path that only lenient routers find below it.
+fn loosely_below(path: &str, base: &str) -> Option<String> {
+    let path = percent_decode(path);
+    let mut segments = tidy(&path).into_iter();
+    for part in tidy(base) {
+        segments.next().filter(|segment| segment.to_lowercase() == part.to_lowercase())?;
+    }
+    Some(segments.flat_map(|segment| ["/", segment]).collect())
 }
 
 fn is_event_stream(media: &str) -> bool {

@@ -118,7 +118,7 @@ impl Held {
 
     /// F-9: more than is judged whole is there, and a success has begun.
     pub(super) fn flows(&self) -> bool {
-        self.len > JUDGED_WHOLE && !self.malformed && self.watch.flows()
+        self.len > JUDGED_WHOLE && !self.undecodable && !self.malformed && self.watch.flows()
     }
 
     /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).

@@ -33,9 +33,9 @@ pub struct Interface {
 pub enum Target {
     /// A known interface.
     Interface(std::sync::Arc<Interface>),
-    /// Not the URL of a JSON-RPC interface but one that many hosts route to it (another case, doubled
-    /// slashes, needless encoding): it is one if the body is an A2A call, so that no spelling of a URL
-    /// is a way around the rules.
+    /// Not the URL of an interface but one that many hosts route to it (another case, doubled slashes,
+    /// needless encoding): it is one if the body is an A2A call, or the route names a task or sends a
+    /// message, so that no spelling of a URL is a way around the rules.
     Likely(std::sync::Arc<Interface>),
     /// No interface of the host is known yet: it is one if the body is an A2A call (I-1).
     Unknown,

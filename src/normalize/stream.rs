@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use memchr::memmem;
 
 use super::Binding;
 use super::call::Call;
@@ -11,6 +12,7 @@ use super::decode::{Evidence, Shape, decode};
 use super::disclose;
 use super::encode::Shaped;
 use super::exchange::{Body, Exchange, Phase};
+use super::held::JUDGED_WHOLE;
 use super::outcome::{DroppedKind, Outcome, Rule, Verdict};
 use super::output::{Failure, Output, ResponseHead};
 use super::watch::Watch;
@@ -18,7 +20,10 @@ use super::weigh::{Judged, Material, Over};
 use crate::protocol::coding::Decoder;
 use crate::protocol::scan::{Kind, Scanner, Visitor};
 use crate::protocol::sse::{self, Framing, Splitter};
-use crate::protocol::tree;
+use crate::protocol::tree::{self, Node};
+
+/// Bytes that one read may decode to: a stream cannot be told to wait, so a bomb ends it (C-3).
+const DECODED_AT_ONCE: usize = 64 << 20;
 
 /// Blank bytes that may come before a document.
 const LEAD_MAX: usize = 64;
@@ -92,6 +97,7 @@ pub(super) struct Stream {
     status: u16,
     headers: HeaderMap,
     coding: Option<Decoder>,
+    is_coded: bool,
     splitter: Splitter,
     /// The blank bytes it began with, until something else came (S-1).
     lead: Option<Vec<u8>>,
@@ -99,6 +105,12 @@ pub(super) struct Stream {
     doing: Doing,
     /// The current event's bytes while it is held.
     held: Vec<u8>,
+    /// Nothing came yet (S-4).
+    is_empty: bool,
+    /// The current event is the stream's first, the one that a byte order mark may precede.
+    at_start: bool,
+    /// The event before was replaced, its end included.
+    replaced: bool,
     /// The head waits for the first event to be classified (O-1); what came before that event waits too.
     waiting: Option<Vec<Bytes>>,
     waiting_len: usize,
@@ -123,11 +135,15 @@ impl Stream {
             status,
             headers: headers.clone(),
             lead: (framing == Framing::Sse && coding.is_none()).then(Vec::new),
+            is_coded: coding.is_some(),
             coding,
             splitter: Splitter::new(framing),
             reading: Reading::default(),
             doing: Doing::Wondering,
             held: Vec::new(),
+            is_empty: true,
+            at_start: true,
+            replaced: false,
             waiting: Some(Vec::new()),
             waiting_len: 0,
             due: None,
@@ -178,6 +194,23 @@ impl Stream {
         self.reading = Reading::default();
         self.doing = Doing::Wondering;
         self.held.clear();
+        self.at_start = false;
+    }
+
+    /// How many more bytes of an event are looked at before something is decided: what is decided at a
+    /// boundary is decided by the bytes before it, however they were split (F-9, C-3).
+    fn room(&self, intake: usize) -> usize {
+        let boundary = if self.held.len() <= JUDGED_WHOLE { JUDGED_WHOLE.min(intake) } else { intake };
+        (boundary + 1).saturating_sub(self.held.len()).max(1)
+    }
+
+    /// HTTP+JSON says by the event's name that it is an error (S-3).
+    fn is_named_error(&self) -> bool {
+        self.framing == Framing::Sse && sse::name_of(&self.held) == b"error"
+    }
+
+    fn data(&self) -> Vec<u8> {
+        sse::data_of(self.framing, &self.held, self.at_start)
     }
 }
 
@@ -185,38 +218,46 @@ impl Exchange {
     /// The next bytes of a stream.
     pub(super) fn stream_piece(&mut self, bytes: Bytes) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
-        if let Some(due) = &mut stream.due {
-            due.backlog.push(bytes);
+        stream.is_empty = false;
+        let Some(mut coding) = stream.coding.take() else { return self.events(bytes) };
+        let limit = self.policy.intake_bytes.max(DECODED_AT_ONCE);
+        let mut decoded = 0;
+        let result = coding.feed(&bytes, &mut |piece| {
+            decoded += piece.len();
+            self.events(Bytes::copy_from_slice(piece));
+            decoded <= limit && matches!(self.phase, Phase::Streaming(_))
+        });
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        stream.coding = Some(coding);
+        if result.is_ok() && decoded <= limit {
             return;
         }
-        let Some(mut coding) = stream.coding.take() else { return self.events(&bytes) };
-        let mut decoded = Vec::new();
-        let mut broken = false;
-        let limit = self.policy.intake_bytes;
-        let result = coding.feed(&bytes, &mut |piece| {
-            decoded.extend_from_slice(piece);
-            decoded.len() <= limit
-        });
-        broken |= result.is_err() || decoded.len() > limit;
-        if let Phase::Streaming(stream) = &mut self.phase {
-            stream.coding = Some(coding);
-        }
-        self.events(&Bytes::from(decoded));
-        if broken && matches!(self.phase, Phase::Streaming(_)) {
+        if self.is_observing() {
+            self.phase = Phase::Passing; // it is the client's to make something of it (I-5)
+            self.out.push_back(Output::PassRest);
+        } else {
             self.fail_stream(Failure::Closed);
         }
     }
 
     /// Decoded bytes of a stream.
-    fn events(&mut self, bytes: &Bytes) {
+    fn events(&mut self, bytes: Bytes) {
+        if let Phase::Streaming(stream) = &mut self.phase
+            && let Some(due) = &mut stream.due
+        {
+            due.backlog.push(bytes);
+            return;
+        }
+        let intake = self.policy.intake_bytes;
         let mut at = 0;
         // What may go out as it is, in one piece, from here.
         let mut from = 0;
         while at < bytes.len() {
             let Phase::Streaming(stream) = &mut self.phase else { return };
-            let rest = bytes.get(at..).unwrap_or_default();
-            let Reading { scanner, watch, malformed, len } = &mut stream.reading;
             let wondering = stream.doing == Doing::Wondering;
+            let room = if wondering { stream.room(intake) } else { usize::MAX };
+            let rest = bytes.get(at..at.saturating_add(room).min(bytes.len())).unwrap_or_default();
+            let Reading { scanner, watch, malformed, len } = &mut stream.reading;
             let step = stream.splitter.next(rest, &mut |data| {
                 *len += data.len();
                 if wondering && !*malformed {
@@ -224,8 +265,24 @@ impl Exchange {
                 }
             });
             let end = at + step.taken;
+            if step.trails {
+                if stream.replaced {
+                    self.emit(bytes.slice(from..at));
+                    from = end;
+                }
+                at = end;
+                continue;
+            }
             let has_data = step.ended.unwrap_or(stream.splitter.has_data());
-            if wondering && stream.is_success() && !self.policy.cap.success {
+            let len = stream.held.len() + step.taken;
+            let is_success = stream.is_success()
+                || stream.binding == Binding::HttpJson
+                    && len > JUDGED_WHOLE
+                    && has_data
+                    && !stream.reading.malformed
+                    && !stream.reading.watch.watch.has_error()
+                    && !stream.is_named_error();
+            if wondering && is_success && !self.policy.cap.success {
                 stream.doing = Doing::Passing;
                 let held = std::mem::take(&mut stream.held);
                 self.open_stream();
@@ -237,13 +294,15 @@ impl Exchange {
             }
             let Phase::Streaming(stream) = &mut self.phase else { return };
             match stream.doing {
-                Doing::Passing => {}
+                Doing::Passing => stream.replaced = false,
                 Doing::Skipping => from = end,
-                Doing::Wondering if step.ended == Some(false) && stream.held.is_empty() => {}
+                Doing::Wondering if step.ended == Some(false) && stream.held.is_empty() => {
+                    stream.replaced = false;
+                }
                 Doing::Wondering => {
                     let segment = bytes.get(at..end).unwrap_or_default();
                     stream.held.extend_from_slice(segment);
-                    let too_long = stream.held.len() > self.policy.intake_bytes;
+                    let too_long = stream.held.len() > intake;
                     let before = bytes.slice(from..at);
                     self.emit(before);
                     from = end;
@@ -271,6 +330,7 @@ impl Exchange {
     fn event(&mut self, has_data: bool, over: Over) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
         if !has_data {
+            stream.replaced = false;
             let held = Bytes::from(std::mem::take(&mut stream.held));
             return self.emit(held); // comments and fields that make no event
         }
@@ -283,7 +343,10 @@ impl Exchange {
             Over::Intake | Over::Failed(_) => Some(watch.evidence()),
         };
         // S-2: data that is no JSON is no error; data that begins as one is, readable or not.
-        let may_be_error = watch.has_error() || !stream.reading.malformed || over != Over::End;
+        let may_be_error = watch.has_error()
+            || !stream.reading.malformed
+            || self.binding == Binding::HttpJson && stream.is_named_error()
+            || begins_as_error(&stream.data());
         let fits = !self.policy.cap.success || stream.reading.len <= self.policy.response_cap_bytes;
         // An error needs the request's id, or the task it names (Q-1).
         if may_be_error && !self.is_observing() && !self.reader.has_ended() {
@@ -303,20 +366,28 @@ impl Exchange {
             return self.pass_event();
         }
         let Phase::Streaming(stream) = &mut self.phase else { return };
-        let data = sse::data_of(stream.framing, &stream.held);
+        let data = stream.data();
         let document = if over == Over::End { tree::parse(&data).ok() } else { None };
-        let evidence = evidence.unwrap_or_else(|| decode(document.as_ref().map(|d| &d.root), false));
-        let has_error = stream.reading.watch.watch.has_error();
-        let over_cap = self.policy.cap.success && data.len() > self.policy.response_cap_bytes;
-        if over == Over::End
-            && !has_error
-            && !over_cap
-            && matches!(evidence.shape, Shape::Other | Shape::Result)
-        {
-            return self.pass_event();
+        let mut evidence = evidence.unwrap_or_else(|| decode(document.as_ref().map(|d| &d.root), false));
+        let is_http = self.binding == Binding::HttpJson;
+        let is_named = stream.is_named_error() && (is_http || document.is_some());
+        let has_error = stream.reading.watch.watch.has_error()
+            || document.as_ref().map_or_else(|| begins_as_error(&data), |d| lists_error(&d.root));
+        let speaks = !matches!(evidence.shape, Shape::Other | Shape::Result);
+        let mut status = stream.status;
+        let is_error = has_error || speaks || is_named && evidence.shape == Shape::Other;
+        if over == Over::End && !is_error {
+            if !self.policy.cap.success || data.len() <= self.policy.response_cap_bytes {
+                return self.pass_event();
+            }
+            evidence.shape = Shape::Result; // no error, whatever it is: only its size counts (C-1)
+        } else if is_http && !matches!(evidence.shape, Shape::RpcError | Shape::RpcStatus | Shape::Envelope) {
+            // Where the name or the data says "error" and no status does.
+            status = 500;
         }
         let headers = stream.headers.clone();
-        let (status, framing) = (stream.status, stream.framing);
+        let framing = stream.framing;
+        let first = stream.waiting.is_some();
         let material = Material {
             status,
             headers: &headers,
@@ -325,7 +396,8 @@ impl Exchange {
             document: document.as_ref(),
             is_utf8: true,
             // On this binding an error event needs its name (S-3), so one that has none does not pass.
-            is_exact: self.binding == Binding::JsonRpc || event_name(&stream.held) == Some(b"error"),
+            is_exact: !is_http || framing == Framing::Lines || is_named,
+            any_status: is_http && !first,
             over,
         };
         let before = std::mem::take(&mut self.outcome);
@@ -339,7 +411,6 @@ impl Exchange {
         };
         self.outcome.rules.insert(Rule::S2);
         let Phase::Streaming(stream) = &mut self.phase else { return };
-        let first = stream.waiting.is_some();
         // Before the first event an error can still be a whole answer of its own (O-1, S-3).
         if first && (outcome.not_found || self.binding == Binding::HttpJson || shaped.status != 200) {
             return self.answer_in_place_of_stream(&call, &shaped, &outcome);
@@ -348,6 +419,7 @@ impl Exchange {
         let name = (self.binding == Binding::HttpJson).then_some("error");
         let event = sse::with_data(framing, &stream.held, &payload, name);
         stream.held.clear();
+        stream.replaced = true;
         if over == Over::Intake {
             stream.doing = Doing::Skipping;
         }
@@ -377,6 +449,7 @@ impl Exchange {
         let Phase::Streaming(stream) = &mut self.phase else { return };
         let held = Bytes::from(std::mem::take(&mut stream.held));
         stream.doing = Doing::Passing;
+        stream.replaced = false;
         self.emit(held);
     }
 
@@ -386,7 +459,7 @@ impl Exchange {
         let Some(waiting) = stream.waiting.take() else { return };
         stream.waiting_len = 0;
         // Events may yet become longer or shorter, and coded bytes leave decoded.
-        let framed = stream.headers.contains_key(CONTENT_LENGTH) || stream.coding.is_some();
+        let framed = stream.headers.contains_key(CONTENT_LENGTH) || stream.is_coded;
         let head = if framed {
             let mut headers = stream.headers.clone();
             for name in [CONTENT_LENGTH, CONTENT_ENCODING] {
@@ -459,7 +532,7 @@ impl Exchange {
         }
         for bytes in due.backlog {
             if matches!(self.phase, Phase::Streaming(_)) {
-                self.events(&bytes);
+                self.events(bytes);
             }
         }
         match due.failed {
@@ -485,11 +558,15 @@ impl Exchange {
                     return self.end_stream();
                 }
             } else if !has_data {
-                let held = Bytes::from(std::mem::take(&mut stream.held));
-                self.emit(held);
+                let mut held = std::mem::take(&mut stream.held);
+                held.truncate(held.len().saturating_sub(stream.splitter.undecided()));
+                self.emit(Bytes::from(held));
             }
         }
-        if matches!(self.phase, Phase::Streaming(_)) {
+        if let Phase::Streaming(stream) = &mut self.phase {
+            if stream.is_empty && stream.waiting.take().is_some() && !self.is_observing() {
+                self.out.push_back(Output::HostHead); // S-4
+            }
             self.open_stream();
             self.phase = Phase::Finished;
             self.out.push_back(Output::End);
@@ -505,8 +582,10 @@ impl Exchange {
         }
         let held = stream.waiting.is_some();
         self.outcome.rules.insert(Rule::C5);
-        if held {
+        if held && self.reader.has_ended() {
             self.write_own(failure.own_answer());
+        } else if held {
+            self.phase = Phase::OwnDue(failure.own_answer()); // complete means with its id (Q-1)
         } else {
             self.phase = Phase::Finished;
             self.out.push_back(Output::Abort);
@@ -536,12 +615,21 @@ fn merge(mut so_far: Outcome, event: &Outcome) -> Outcome {
     so_far
 }
 
-/// What the event's `event` field says.
-fn event_name(event: &[u8]) -> Option<&[u8]> {
-    event.split(|b| matches!(b, b'\n' | b'\r')).find_map(|line| {
-        let value = line.strip_prefix(b"event:")?;
-        Some(value.strip_prefix(b" ").unwrap_or(value))
-    })
+/// Whether data that is no JSON begins as an error does: an object that has such a member, in whatever
+/// quotes (S-2). Clients that read more than JSON would read it.
+fn begins_as_error(data: &[u8]) -> bool {
+    let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data).trim_ascii_start();
+    data.first() == Some(&b'{')
+        && memmem::find_iter(data, b"error").any(|at| {
+            let after = data.get(at + 5..).unwrap_or_default();
+            let after = after.strip_prefix(b"\"").or(after.strip_prefix(b"'")).unwrap_or(after);
+            after.trim_ascii_start().first() == Some(&b':')
+        })
+}
+
+/// An array that holds an error where one answer should stand (F-6).
+fn lists_error(root: &Node) -> bool {
+    root.elements().iter().any(|one| one.get("error").is_some_and(|error| !error.is_null()))
 }
 
 fn status_code(status: u16) -> StatusCode {

@@ -42,6 +42,8 @@ pub(super) struct Material<'a> {
     pub(super) is_utf8: bool,
     /// Its head and its encoding are those of an answer that may pass (E-9).
     pub(super) is_exact: bool,
+    /// It has no status of its own: an event of a stream that has begun.
+    pub(super) any_status: bool,
     pub(super) over: Over,
 }
 
@@ -135,7 +137,7 @@ impl Exchange {
             }
         };
         if let Some(document) = material.document.filter(|d| material.is_exact && !d.odd)
-            && says_so_already(&fault, &frame, material.status, &document.root)
+            && says_so_already(&fault, &frame, material, &document.root)
         {
             outcome.reason = Some(encode::reason(&fault));
             if material.len <= policy.response_cap_bytes {
@@ -167,7 +169,7 @@ impl Exchange {
 }
 
 /// E-9: the host says exactly what the rules allow, additions of ours aside.
-fn says_so_already(fault: &Fault, frame: &Frame<'_>, status: u16, root: &Node) -> bool {
+fn says_so_already(fault: &Fault, frame: &Frame<'_>, material: &Material<'_>, root: &Node) -> bool {
     let shaped = frame.shape(fault, Additions::of_host(fault), &mut Outcome::default());
-    shaped.status == status && says_the_same(&shaped.body, root)
+    (material.any_status || shaped.status == material.status) && says_the_same(&shaped.body, root)
 }

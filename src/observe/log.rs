@@ -1,4 +1,5 @@
-//! Logs on stderr: JSON, or text for a person at a terminal. One access event per finished request.
+//! Logs on stderr: JSON, or text for a person at a terminal. One access event per finished request; as
+//! JSON those take a shorter way, see `access`.
 //!
 //! Only this crate's own events are written. Libraries below log requests and peers, and what they log
 //! names paths and headers (D-4).
@@ -11,6 +12,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{Registry, fmt};
+
+use super::access;
 
 /// The target of access events.
 pub const ACCESS: &str = "a2a_errata::access";
@@ -70,7 +73,15 @@ pub fn init(level: Level, format: Format) {
     };
     if tracing::dispatcher::set_global_default(dispatch(level, json, colour, io::stderr)).is_ok() {
         std::panic::set_hook(Box::new(|panic| told(panic.location())));
+        if json && LevelFilter::from(level) >= LevelFilter::INFO {
+            access::init();
+        }
     }
+}
+
+/// Waits, not for long, until every event is written: for the end of the process.
+pub fn flush() {
+    access::flush();
 }
 
 /// A panic is a bug of ours; its message may quote what came from the wire, so only the place is told.
@@ -104,7 +115,7 @@ mod tests {
 
     use super::*;
     use crate::normalize::{Binding, Outcome, Rule, RuleSet, Verdict};
-    use crate::observe::{Finished, Metrics};
+    use crate::observe::{Finished, Lane, Metrics};
 
     #[derive(Clone, Default)]
     struct Memory(Arc<Mutex<Vec<u8>>>);
@@ -128,7 +139,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    fn finish_one() {
+    fn with_one(run: impl FnOnce(&Lane, &Finished<'_>)) {
         let mut rules = RuleSet::default();
         rules.insert(Rule::O1);
         rules.insert(Rule::E1);
@@ -139,13 +150,34 @@ mod tests {
             dropped_names: vec!["planted-secret".into()],
             ..Outcome::default()
         };
-        Metrics::new().lane("legacy", "/a2a", Some(Binding::JsonRpc)).finished(&Finished {
+        let lane = Metrics::new().lane("legacy", "/a2a", Some(Binding::JsonRpc));
+        let finished = Finished {
             status: 200,
             outcome: Some(&outcome),
             stream: false,
             upstream: Duration::from_micros(12_340),
             added: Duration::from_micros(41),
+        };
+        run(&lane, &finished);
+    }
+
+    fn finish_one() {
+        with_one(Lane::finished);
+    }
+
+    /// The short way says what the long way says, member for member.
+    #[test]
+    fn both_ways_write_the_same_access_event() {
+        let long = logged(Level::Info, true, finish_one);
+        let mut short = Vec::new();
+        with_one(|lane, finished| {
+            let now = access::Stamp::at(Duration::ZERO);
+            lane.event(finished, Verdict::Rewritten).write(&now, &mut short);
         });
+        let short = String::from_utf8(short).unwrap();
+        // The time is as long as any other.
+        let stamp = r#"{"timestamp":"2026-01-01T00:00:00.000000Z""#.len();
+        assert_eq!(short.get(stamp..), long.get(stamp..));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use prometheus::{
     Registry, TextEncoder,
 };
 
+use super::access;
 use crate::normalize::{Binding, CardFate, DroppedKind, Outcome, Rule, Verdict};
 
 const PREFIX: &str = "a2a_errata";
@@ -189,6 +190,7 @@ impl Metrics {
             .map(|verdict| self.responses.with_label_values(&[host, interface, binding, verdict.as_str()]));
         Arc::new(Lane {
             metrics: self.clone(),
+            line: access::lane(host, interface, binding),
             host: host.to_owned(),
             interface: interface.to_owned(),
             binding,
@@ -271,6 +273,8 @@ pub struct Finished<'a> {
 #[derive(Debug)]
 pub struct Lane {
     metrics: Arc<Metrics>,
+    /// What access lines begin with.
+    line: String,
     host: String,
     interface: String,
     binding: &'static str,
@@ -339,8 +343,24 @@ impl Lane {
         }
     }
 
+    pub(super) fn event(&self, finished: &Finished<'_>, verdict: Verdict) -> access::Event<'_> {
+        let outcome = finished.outcome;
+        access::Event {
+            lane: &self.line,
+            status: finished.status,
+            outcome: verdict.as_str(),
+            reason: outcome.and_then(|outcome| outcome.reason),
+            collapsed: outcome.and_then(|outcome| outcome.collapsed),
+            rules: outcome.map(|outcome| outcome.rules).unwrap_or_default(),
+            stream: finished.stream,
+            upstream: finished.upstream,
+            added: finished.added,
+        }
+    }
+
     fn log(&self, finished: &Finished<'_>, verdict: Verdict) {
-        if !tracing::enabled!(target: super::log::ACCESS, tracing::Level::INFO) {
+        let logs_json = access::log(&self.event(finished, verdict));
+        if logs_json || !tracing::enabled!(target: super::log::ACCESS, tracing::Level::INFO) {
             return;
         }
         let outcome = finished.outcome;

@@ -1,6 +1,7 @@
 //! What operators see: metrics, logs, the admin pages. Counts and names, never a value from the wire
 //! (D-4).
 
+mod access;
 mod admin;
 pub mod log;
 mod metrics;

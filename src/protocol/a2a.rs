@@ -1,5 +1,7 @@
 //! A2A v1.0.1: the nine errors, the operations, and the routes of the HTTP+JSON binding.
 
+use std::borrow::Cow;
+
 /// The domain of an A2A reason.
 pub const DOMAIN: &str = "a2a-protocol.org";
 /// The domain of a reason that came from OpenWOP or from a refusal.
@@ -313,6 +315,33 @@ pub fn tidy(path: &str) -> Vec<&str> {
     segments
 }
 
+/// The path with needlessly encoded letters, digits and `-._~` decoded, as hosts read it: `/%61` is
+/// `/a`, or the rules could be walked around (RFC 3986, 6.2.2.2).
+#[must_use]
+pub fn plain_path(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return path.into();
+    }
+    let mut plain = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        plain.push_str(before);
+        let decoded = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        match decoded {
+            Some(letter) if letter.is_ascii_alphanumeric() || "-._~".contains(letter) => {
+                plain.push(letter);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            _ => {
+                plain.push('%');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain.into()
+}
+
 /// Undoes percent-encoding; what is not UTF-8 then becomes U+FFFD.
 #[must_use]
 pub fn percent_decode(text: &str) -> String {
@@ -394,6 +423,15 @@ mod tests {
         );
         for none in ["", "/", "/healthz", "/tasks/", "/a/b/tasks", "/tasks/a/b", "/message:nope", "tasks"] {
             assert_eq!(get(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn only_needless_encoding_is_undone() {
+        for (path, expected) in
+            [("/a", "/a"), ("/%61%2f%7E%", "/a%2f~%"), ("/%zz%6", "/%zz%6"), ("%+1", "%+1")]
+        {
+            assert_eq!(plain_path(path), expected);
         }
     }
 }

@@ -43,8 +43,11 @@ impl Framing {
 pub struct Step {
     /// Bytes taken from the input; they belong to the current event.
     pub taken: usize,
-    /// The current event is complete; whether it had any `data`.
+    /// The current event is complete; whether it had any `data`. Comments before an event are complete
+    /// with their line: they are often all that keeps a connection alive.
     pub ended: Option<bool>,
+    /// What was taken is the LF of a CRLF that ended the event before, which a read had cut in two.
+    pub trails: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +56,7 @@ enum Line {
     Name(usize),
     /// In the value of a `data` field; true before its first byte, where one space is not part of it.
     Data(bool),
+    Comment,
     /// In any other line.
     Other,
 }
@@ -64,6 +68,10 @@ pub struct Splitter {
     line: Line,
     /// The line just ended with CR: an LF would be the rest of that end.
     after_cr: bool,
+    /// That line was an event's last.
+    after_event: bool,
+    /// The current event has lines that are no comments.
+    has_fields: bool,
     /// Bytes of the byte order mark seen so far; `None` once past it.
     mark: Option<usize>,
     has_data: bool,
@@ -76,13 +84,33 @@ const DATA: &[u8] = b"data";
 impl Splitter {
     #[must_use]
     pub fn new(framing: Framing) -> Self {
-        Self { framing, line: Line::Name(0), after_cr: false, mark: Some(0), has_data: false }
+        Self {
+            framing,
+            line: Line::Name(0),
+            after_cr: false,
+            after_event: false,
+            has_fields: false,
+            mark: Some(0),
+            has_data: false,
+        }
+    }
+
+    /// Of events that a byte order mark may not precede: all but a stream's first.
+    #[must_use]
+    fn past_mark(self) -> Self {
+        Self { mark: None, ..self }
     }
 
     /// The current event has `data`, so far.
     #[must_use]
     pub fn has_data(&self) -> bool {
         self.has_data
+    }
+
+    /// How many bytes at the end of what was taken may be the beginning of `data`.
+    #[must_use]
+    pub fn undecided(&self) -> usize {
+        if let Line::Name(seen) = self.line { seen } else { 0 }
     }
 
     /// Takes input up to the end of the current event, or all of it. `data` gets the event's data,
@@ -95,16 +123,31 @@ impl Splitter {
     }
 
     fn next_line(&mut self, input: &[u8], data: &mut dyn FnMut(&[u8])) -> Step {
-        let (line, taken, complete) = match memchr(b'\n', input) {
-            Some(at) => (input.get(..at).unwrap_or_default(), at + 1, true),
-            None => (input, input.len(), false),
+        let mut start = 0;
+        while let (Some(seen), Some(byte)) = (self.mark, input.get(start)) {
+            if MARK.get(seen) == Some(byte) {
+                self.mark = Some(seen + 1).filter(|n| *n < MARK.len());
+                start += 1;
+            } else {
+                self.mark = None;
+                data(MARK.get(..seen).unwrap_or_default()); // no mark after all
+            }
+        }
+        let rest = input.get(start..).unwrap_or_default();
+        let (line, taken, complete) = match memchr(b'\n', rest) {
+            Some(at) => (rest.get(..at).unwrap_or_default(), start + at + 1, true),
+            None => (rest, input.len(), false),
         };
         self.has_data |= line.iter().any(|b| !b.is_ascii_whitespace());
         data(line);
-        Step { taken, ended: complete.then(|| std::mem::take(&mut self.has_data)) }
+        Step { taken, ended: complete.then(|| std::mem::take(&mut self.has_data)), trails: false }
     }
 
     fn next_event(&mut self, input: &[u8], data: &mut dyn FnMut(&[u8])) -> Step {
+        if std::mem::take(&mut self.after_event) && input.first() == Some(&b'\n') {
+            self.after_cr = false;
+            return Step { taken: 1, ended: None, trails: true };
+        }
         let mut at = 0;
         while let Some(rest) = input.get(at..).filter(|r| !r.is_empty()) {
             let byte = rest.first().copied().unwrap_or_default();
@@ -134,10 +177,17 @@ impl Splitter {
             at += 1;
             self.after_cr = end == b'\r';
             if self.end_of_line(data) {
-                return Step { taken: at, ended: Some(std::mem::take(&mut self.has_data)) };
+                // Its LF belongs to this event: a client may wait for it.
+                if self.after_cr && input.get(at) == Some(&b'\n') {
+                    self.after_cr = false;
+                    at += 1;
+                }
+                self.after_event = self.after_cr;
+                self.has_fields = false;
+                return Step { taken: at, ended: Some(std::mem::take(&mut self.has_data)), trails: false };
             }
         }
-        Step { taken: input.len(), ended: None }
+        Step { taken: input.len(), ended: None, trails: false }
     }
 
     /// Part of a line, without its end.
@@ -145,7 +195,7 @@ impl Splitter {
         let mut rest = text;
         while !rest.is_empty() {
             match self.line {
-                Line::Other => return,
+                Line::Other | Line::Comment => return,
                 Line::Data(first) => {
                     let value = if first { rest.strip_prefix(b" ").unwrap_or(rest) } else { rest };
                     self.line = Line::Data(false);
@@ -160,6 +210,8 @@ impl Splitter {
                         self.begin_data(data);
                     } else if DATA.get(seen) == Some(byte) {
                         self.line = Line::Name(seen + 1);
+                    } else if seen == 0 && *byte == b':' {
+                        self.line = Line::Comment;
                     } else {
                         self.line = Line::Other;
                     }
@@ -176,28 +228,54 @@ impl Splitter {
         self.line = Line::Data(true);
     }
 
-    /// True if the line was empty, so that the event is complete.
+    /// True if the line was empty, so that the event is complete, or a comment before any field.
     fn end_of_line(&mut self, data: &mut dyn FnMut(&[u8])) -> bool {
         let line = std::mem::replace(&mut self.line, Line::Name(0));
         if line == Line::Name(DATA.len()) {
             self.begin_data(data); // `data` without a colon: an empty line of it
             self.line = Line::Name(0);
         }
-        line == Line::Name(0)
+        let is_comment = line == Line::Comment;
+        let ends = line == Line::Name(0) || is_comment && !self.has_fields;
+        self.has_fields |= !is_comment;
+        ends
     }
 }
 
-/// The data of one complete event.
+/// The data of one complete event; `is_first` if the stream begins with it.
 #[must_use]
-pub fn data_of(framing: Framing, event: &[u8]) -> Vec<u8> {
+pub fn data_of(framing: Framing, event: &[u8], is_first: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(event.len());
-    let mut splitter = Splitter::new(framing);
-    splitter.next(event, &mut |piece| out.extend_from_slice(piece));
+    let splitter = Splitter::new(framing);
+    let mut splitter = if is_first { splitter } else { splitter.past_mark() };
+    let mut rest = event;
+    while !rest.is_empty() {
+        let step = splitter.next(rest, &mut |piece| out.extend_from_slice(piece));
+        rest = rest.get(step.taken..).unwrap_or_default();
+    }
     out
 }
 
-/// The event with this payload in place of its data: its comments and its other fields stay, in their
-/// order. `name` is what its `event` field must say, if anything.
+/// What the event's `event` field says: the last one counts.
+#[must_use]
+pub fn name_of(event: &[u8]) -> &[u8] {
+    let mut name: &[u8] = b"";
+    for line in event.split(|b| matches!(b, b'\n' | b'\r')) {
+        match line.strip_prefix(b"event") {
+            Some(b"") => name = b"",
+            Some(rest) => {
+                if let Some(value) = rest.strip_prefix(b":") {
+                    name = value.strip_prefix(b" ").unwrap_or(value);
+                }
+            }
+            None => {}
+        }
+    }
+    name
+}
+
+/// The event with this payload in place of its data: its comments and the fields that SSE knows stay, in
+/// their order. `name` is what its `event` field must say, if anything.
 #[must_use]
 pub fn with_data(framing: Framing, event: &[u8], payload: &[u8], name: Option<&str>) -> Vec<u8> {
     if framing == Framing::Lines {
@@ -227,7 +305,9 @@ pub fn with_data(framing: Framing, event: &[u8], payload: &[u8], name: Option<&s
                 put(&[b"event: ", name.as_bytes()]);
             }
             (b"event", Some(_)) => {}
-            _ => put(&[line]),
+            // A comment has no name. Fields nobody knows are dropped: they may say anything.
+            (b"" | b"id" | b"retry" | b"event", _) => put(&[line]),
+            _ => {}
         }
     }
     if !written {
@@ -278,7 +358,7 @@ mod tests {
                 let (events, _) = split(&stream, Framing::Sse, size);
                 let data: Vec<Option<&[u8]>> = events.iter().map(|(_, d)| d.as_deref()).collect();
                 let want: Vec<Option<&[u8]>> =
-                    vec![None, Some(b"{\"a\":\n 1}\n"), None, Some("Tâche".as_bytes())];
+                    vec![None, None, Some(b"{\"a\":\n 1}\n"), None, Some("Tâche".as_bytes())];
                 assert_eq!(data, want, "{end:?} {size}");
             }
         }
@@ -308,6 +388,6 @@ mod tests {
             with_data(Framing::Sse, b"data: a\n\n", b"X", Some("error")),
             b"data: X\nevent: error\n\n"
         );
-        assert_eq!(data_of(Framing::Sse, event), b"a\nb");
+        assert_eq!(data_of(Framing::Sse, event, true), b"a\nb");
     }
 }

@@ -175,8 +175,8 @@ fn interfaces(listed: Vec<Listed>, source: &Source) -> Vec<Interface> {
             let public = source.public.as_ref();
             if let Some(inner) = public.and_then(|public| public.inner_path(authority, &one.path)) {
                 // The host knows its public URL, and gets requests without that URL's path (P-3).
-                let taken_off = one.path.len() - inner.len();
-                one.path.drain(..taken_off);
+                let inner = inner.to_owned();
+                one.path = inner;
             } else if !source.authorities.is_empty() && !source.own.has(authority) {
                 continue;
             }
@@ -209,7 +209,10 @@ async fn fetch(
             Ok(None) => {}
             Err(reason) => {
                 last = reason;
-                break;
+                // A page for every path that is not known is as good as none (I-1).
+                if reason != card::Unusable::NotJson.as_str() {
+                    break;
+                }
             }
         }
     }

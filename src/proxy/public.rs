@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::Method;
 use pingora_http::RequestHeader;
 
-use super::routes::plain;
 use super::settings;
 use crate::normalize::{CardFate, CardRewrite, Exchange, ExtendedCard, Policy};
+use crate::protocol::a2a::plain_path;
 use crate::protocol::card;
 use crate::protocol::public_url::PublicUrl;
 
@@ -50,7 +50,7 @@ impl Public {
             return None;
         }
         let raw = request.raw_path();
-        let begins = if raw.first() == Some(&b'/') {
+        let begins = if raw.starts_with(b"/") {
             0
         } else {
             let authority = memchr::memmem::find(raw, b"://")? + 3;
@@ -67,7 +67,7 @@ impl Public {
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return None;
         }
-        let path: Cow<'_, str> = plain(path);
+        let path: Cow<'_, str> = plain_path(path);
         card::PATHS.contains(&&*path).then(|| self.rewrite(policy, request))
     }
 

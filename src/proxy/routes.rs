@@ -20,7 +20,7 @@ use super::settings::{self, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
 use crate::normalize::{Binding, Interface, Policy, Target};
 use crate::observe::{Lane, Metrics};
-use crate::protocol::a2a::{percent_decode, tidy};
+use crate::protocol::a2a::{percent_decode, plain_path, tidy};
 
 /// The longest A2A route below a base: `/{tenant}/tasks/{id}/pushNotificationConfigs/{configId}`.
 const ROUTE_SEGMENTS: usize = 5;
@@ -70,8 +70,9 @@ struct Interfaces {
     json_rpc: HashMap<Box<str>, Candidate>,
     /// Base paths without a trailing slash.
     http_json: HashMap<Box<str>, Candidate>,
-    /// JSON-RPC interfaces by the spelling that lenient routers reduce a path to, see [`loose`].
-    likely: HashMap<String, Candidate>,
+    /// Interfaces by the spelling that lenient routers reduce a path to, see [`loose`].
+    likely_json_rpc: HashMap<String, Candidate>,
+    likely_http_json: HashMap<String, Candidate>,
     /// Until an interface is known, every POST may be a call (I-1).
     unknown: Option<Candidate>,
 }
@@ -196,31 +197,24 @@ impl Host {
         if let Some(candidate) = &interfaces.unknown {
             return ask(candidate);
         }
-        let mut may_be_loose = !interfaces.json_rpc.is_empty();
-        if may_be_loose {
-            let plain = plain(path);
-            let exact = plain.strip_suffix('/').unwrap_or(&plain);
-            if let Some(candidate) = interfaces.json_rpc.get(exact) {
-                may_be_loose = false;
-                if let Some(found) = ask(candidate) {
-                    return Some(found);
-                }
-            }
+        let plain = plain_path(path);
+        let exact = plain.strip_suffix('/').unwrap_or(&plain);
+        if let Some(found) = interfaces.json_rpc.get(exact).and_then(&mut ask) {
+            return Some(found);
         }
         if !interfaces.http_json.is_empty() {
-            let path = path.strip_suffix('/').unwrap_or(path);
-            let ends = path.bytes().enumerate().rev().filter(|(_, byte)| *byte == b'/').map(|(end, _)| end);
-            for end in ends.take(ROUTE_SEGMENTS) {
-                let base = path.get(..end).unwrap_or_default();
-                if let Some(found) = interfaces.http_json.get(base).and_then(&mut ask) {
-                    return Some(found);
-                }
+            let mut above = bases(exact).filter_map(|base| interfaces.http_json.get(base));
+            if let Some(found) = above.find_map(&mut ask) {
+                return Some(found);
             }
         }
-        if may_be_loose {
-            return interfaces.likely.get(&loose(path)).and_then(&mut ask);
+        let loose = loose(path);
+        if loose == exact {
+            return None;
         }
-        None
+        let json_rpc = interfaces.likely_json_rpc.get(&loose).into_iter();
+        let http_json = bases(&loose).filter_map(|base| interfaces.likely_http_json.get(base));
+        json_rpc.chain(http_json).find_map(ask)
     }
 }
 
@@ -240,11 +234,12 @@ impl Interfaces {
             match paths.entry(path.into()) {
                 Entry::Vacant(place) => {
                     let lane = metrics.lane(host, &interface.path, Some(interface.binding));
-                    if interface.binding == Binding::JsonRpc {
-                        let target = Target::Likely(interface.clone());
-                        let candidate = Candidate { target, lane: lane.clone() };
-                        table.likely.entry(loose(path)).or_insert(candidate);
-                    }
+                    let likely = match interface.binding {
+                        Binding::JsonRpc => &mut table.likely_json_rpc,
+                        Binding::HttpJson => &mut table.likely_http_json,
+                    };
+                    let target = Target::Likely(interface.clone());
+                    likely.entry(loose(path)).or_insert(Candidate { target, lane: lane.clone() });
                     place.insert(Candidate { target: Target::Interface(interface.clone()), lane });
                 }
                 // A card lists one URL once per protocol version: one interface with all of them.
@@ -264,37 +259,18 @@ impl Interfaces {
     }
 }
 
-/// A path as the most lenient router reads it: decoded, in lower case, without empty and dot segments.
-/// A JSON-RPC interface is its exact path (I-2), but a call that reaches it by another spelling must
-/// not get around the rules.
-fn loose(path: &str) -> String {
-    tidy(&percent_decode(path).to_lowercase()).join("/")
+/// What may be the base path above an A2A route, the longest first.
+fn bases(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.bytes().enumerate().rev().filter(|(_, byte)| *byte == b'/').map(|(end, _)| end);
+    ends.take(ROUTE_SEGMENTS).map(|end| path.get(..end).unwrap_or_default())
 }
 
-/// The path with needlessly encoded letters, digits and `-._~` decoded, as hosts read it: `/%61` is
-/// `/a`, or the rules could be walked around (RFC 3986, 6.2.2.2).
-pub(super) fn plain(path: &str) -> Cow<'_, str> {
-    if !path.contains('%') {
-        return path.into();
-    }
-    let mut plain = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((before, after)) = rest.split_once('%') {
-        plain.push_str(before);
-        let decoded = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
-        match decoded {
-            Some(letter) if letter.is_ascii_alphanumeric() || "-._~".contains(letter) => {
-                plain.push(letter);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            _ => {
-                plain.push('%');
-                rest = after;
-            }
-        }
-    }
-    plain.push_str(rest);
-    plain.into()
+/// A path as the most lenient router reads it: decoded, in lower case, without empty and dot segments.
+/// An interface is its exact path (I-2), but a call that reaches it by another spelling must not get
+/// around the rules.
+fn loose(path: &str) -> String {
+    let path = percent_decode(path).to_lowercase();
+    tidy(&path).iter().flat_map(|segment| ["/", segment]).collect()
 }
 
 /// `host:80` and `[::1]:80` without the port.
@@ -436,13 +412,15 @@ mod tests {
         for (path, expected) in [
             ("/a2a", &["JSONRPC /a2a", "HTTP+JSON "][..]),
             ("/a2a/", &["JSONRPC /a2a", "HTTP+JSON "]),
-            ("/a2a//", &["HTTP+JSON ", "likely /a2a"]),
-            ("/A2A", &["HTTP+JSON ", "likely /a2a"]),
-            ("/x/../%41%32a", &["HTTP+JSON ", "likely /a2a"]),
+            ("/a2a//", &["HTTP+JSON ", "likely /a2a", "likely "]),
+            ("/A2A", &["HTTP+JSON ", "likely /a2a", "likely "]),
+            ("/x/../%41%32a", &["HTTP+JSON ", "likely /a2a", "likely "]),
             ("/%612a", &["JSONRPC /a2a", "HTTP+JSON "]),
-            ("/a2a%2F", &["HTTP+JSON ", "likely /a2a"]),
+            ("/a2a%2F", &["HTTP+JSON ", "likely /a2a", "likely "]),
+            ("/REST/tasks/1", &["HTTP+JSON ", "likely /rest", "likely "]),
             ("/rest/tasks/1", &["HTTP+JSON /rest", "HTTP+JSON "]),
-            ("/rest/t/tasks/1/pushNotificationConfigs/2", &["HTTP+JSON /rest"]),
+            ("/rest/t/tasks/1/pushNotificationConfigs/2", &["HTTP+JSON /rest", "likely /rest"]),
+            ("/rest/t/tasks/1", &["HTTP+JSON /rest", "HTTP+JSON "]),
             ("/rest/1/2/3/4/5/6", &[]),
         ] {
             assert_eq!(found(&hosts, path), expected, "{path}");
@@ -470,14 +448,5 @@ mod tests {
         assert_eq!(found(&hosts, "/x"), ["JSONRPC /x"]);
         assert_eq!(found(&hosts, "/y"), [""; 0]);
         assert!(!hosts.set_interfaces("b", &[]));
-    }
-
-    #[test]
-    fn only_needless_encoding_is_undone() {
-        for (path, expected) in
-            [("/a", "/a"), ("/%61%2f%7E%", "/a%2f~%"), ("/%zz%6", "/%zz%6"), ("%+1", "%+1")]
-        {
-            assert_eq!(plain(path), expected);
-        }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::wire;
-use crate::demo::INTERFACE;
+use crate::demo::{INTERFACE, REST_INTERFACE};
 
 /// How long the proxy may take to become ready.
 const START: Duration = Duration::from_secs(15);
@@ -79,7 +79,7 @@ impl Drop for Proxy {
     }
 }
 
-/// The ten lines that put the proxy in front of a host.
+/// The few lines that put the proxy in front of a host.
 fn configuration(address: SocketAddr, admin: SocketAddr, host: SocketAddr) -> String {
     format!(
         r#"[listen]
@@ -92,6 +92,10 @@ upstreams = ["{host}"]
 [[hosts.interfaces]]
 path = "{INTERFACE}"
 binding = "JSONRPC"
+versions = ["1.0"]
+[[hosts.interfaces]]
+path = "{REST_INTERFACE}"
+binding = "HTTP+JSON"
 versions = ["1.0"]
 "#
     )

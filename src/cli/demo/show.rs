@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-use super::verdict::{Verdict, read_error};
+use super::verdict::{Verdict, read_answer};
 use super::{Played, wire::Reply};
 use crate::demo::{Expect, Scenario};
 
@@ -257,14 +257,16 @@ fn gets(played: &Played) -> String {
                 bytes => format!("{}, the same {bytes} bytes", reply.status),
             }
         }
-        Expect::Untouched | Expect::Fault { .. } | Expect::NotFound => {
-            match read_error(&reply.body, &played.id) {
-                Ok(error) => {
-                    format!("{} {} {}", reply.status, error.code, error.reason.unwrap_or_default())
-                }
-                Err(_) => format!("{} {}", reply.status, cut(&line_of(&reply.body), 40)),
+        Expect::Untouched
+        | Expect::Fault { .. }
+        | Expect::Status { .. }
+        | Expect::Event { .. }
+        | Expect::NotFound => match read_answer(&played.scenario, reply) {
+            Ok(error) => {
+                format!("{} {} {}", reply.status, error.code, error.reason.unwrap_or_default())
             }
-        }
+            Err(_) => format!("{} {}", reply.status, cut(&line_of(&reply.body), 40)),
+        },
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::wire::Reply;
-use crate::demo::{Expect, INTERFACE, Scenario};
+use crate::demo::{Expect, Scenario};
 use crate::normalize::{
     Binding, Exchange, Failure, Interface, Output, OwnAnswer, Policy, RequestFacts, RuleSet, Target,
 };
@@ -56,11 +56,8 @@ pub struct Rehearsal {
 /// Runs the rules on what the host said, without a proxy. `None` where no rule binds the request.
 pub fn rehearse(scenario: &Scenario, direct: Option<&Reply>) -> Option<Rehearsal> {
     let call = &scenario.call;
-    if call.path != INTERFACE {
-        return None;
-    }
-    let interface =
-        Interface { path: INTERFACE.to_owned(), binding: Binding::JsonRpc, versions: vec!["1.0".to_owned()] };
+    let (path, binding) = call.interface()?;
+    let interface = Interface { path: path.to_owned(), binding, versions: vec!["1.0".to_owned()] };
     let method = Method::from_bytes(call.method.as_bytes()).ok()?;
     let query = format!("fault={}", scenario.name);
     let headers = header_map(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
@@ -153,7 +150,7 @@ pub fn judge(
                 .into_iter()
                 .map(|what| format!("differs from what the rules make of the same bytes: {what}")),
         );
-    } else if scenario.call.path == INTERFACE {
+    } else if scenario.call.interface().is_some() {
         wrong.push("the rules say nothing about it".to_owned());
     }
     let verdict = match &scenario.expect {
@@ -168,8 +165,23 @@ pub fn judge(
             wrong.extend(faults_of(scenario, got, *status, *code, *reason));
             Verdict::Rewritten
         }
+        Expect::Status { status, word, reason } => {
+            wrong.extend(faults_of(scenario, got, *status, i64::from(*status), Some(reason)));
+            if !got.body.starts_with(format!(r#"{{"error":{{"code":{status},"status":"{word}","#).as_bytes())
+            {
+                wrong.push(format!("not {status} {word}"));
+            }
+            Verdict::Rewritten
+        }
+        Expect::Event { after, code, reason } => {
+            wrong.extend(faults_of(scenario, got, 200, *code, *reason));
+            wrong.extend(events_that_changed(direct, got, *after));
+            Verdict::Rewritten
+        }
         Expect::NotFound => {
-            wrong.extend(faults_of(scenario, got, 200, -32001, Some("TASK_NOT_FOUND")));
+            let is_rest = binding_of(scenario) == Binding::HttpJson;
+            let (status, code) = if is_rest { (404, 404) } else { (200, -32001) };
+            wrong.extend(faults_of(scenario, got, status, code, Some("TASK_NOT_FOUND")));
             match reference {
                 Some(unknown) => wrong.extend(
                     differences(unknown, got)
@@ -182,6 +194,91 @@ pub fn judge(
         }
     };
     if wrong.is_empty() { verdict } else { Verdict::Wrong(wrong) }
+}
+
+fn binding_of(scenario: &Scenario) -> Binding {
+    scenario.call.interface().map_or(Binding::JsonRpc, |(_, binding)| binding)
+}
+
+/// What must come before the error came otherwise, or not at all.
+fn events_that_changed(direct: Option<&Reply>, got: &Reply, after: usize) -> Vec<String> {
+    let theirs = direct.map(events).unwrap_or_default();
+    let ours = events(got);
+    let mut wrong = Vec::new();
+    if ours.len() != after + 1 {
+        wrong.push(format!("{} events instead of {}", ours.len(), after + 1));
+    }
+    let same = theirs.iter().zip(&ours).take(after).filter(|(a, b)| a == b).count();
+    if same != after {
+        wrong.push(format!("{same} of the first {after} events as they came"));
+    }
+    wrong
+}
+
+/// One event of a stream: all its lines, and what they say.
+#[derive(Debug, PartialEq, Eq)]
+struct Event<'a> {
+    lines: Vec<&'a str>,
+    name: &'a str,
+    data: &'a str,
+}
+
+/// The events of a stream, or the lines of one of lines. Enough for what the demo's host says: data in
+/// one line.
+fn events(reply: &Reply) -> Vec<Event<'_>> {
+    let text = std::str::from_utf8(&reply.body).unwrap_or_default();
+    if reply.header("content-type") == Some("application/x-ndjson") {
+        return text.lines().map(|line| Event { lines: vec![line], name: "", data: line }).collect();
+    }
+    let mut events = Vec::new();
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if !line.is_empty() {
+            lines.push(line);
+            continue;
+        }
+        let lines = std::mem::take(&mut lines);
+        let field = |name| lines.iter().find_map(|line: &&str| line.strip_prefix(name));
+        if let Some(data) = field("data: ") {
+            events.push(Event { name: field("event: ").unwrap_or_default(), data, lines });
+        }
+    }
+    events
+}
+
+/// The error of an answer, whatever its binding and framing: a stream's is its last event.
+pub fn read_answer(scenario: &Scenario, reply: &Reply) -> Result<ReadError, String> {
+    let media = reply.header("content-type").unwrap_or_default();
+    let binding = binding_of(scenario);
+    let is_stream = matches!(media, "text/event-stream" | "application/x-ndjson");
+    let events = if is_stream { events(reply) } else { Vec::new() };
+    let body = match events.last() {
+        Some(last) if binding == Binding::HttpJson && last.name != "error" => {
+            return Err(format!("the last event is named {:?}", last.name));
+        }
+        Some(last) => last.data.as_bytes(),
+        None if is_stream => return Err("a stream without an event".to_owned()),
+        None if media != "application/json" => return Err(format!("content-type is {media:?}")),
+        None => &reply.body,
+    };
+    match binding {
+        Binding::JsonRpc => read_error(body, &id_of(&scenario.call.body)),
+        Binding::HttpJson => read_status(body),
+    }
+}
+
+/// Whether a JSON answer, or a stream, is what was asked for and expected.
+fn is_framed(scenario: &Scenario, media: Option<&str>) -> bool {
+    let is_json = media == Some("application/json");
+    match scenario.expect {
+        Expect::Event { .. } => {
+            matches!(media, Some("text/event-stream" | "application/x-ndjson"))
+        }
+        Expect::NotFound if binding_of(scenario) == Binding::JsonRpc && scenario.call.is_streaming() => {
+            media == Some("text/event-stream")
+        }
+        Expect::Fault { .. } | Expect::Status { .. } | Expect::NotFound | Expect::Untouched => is_json,
+    }
 }
 
 /// In what two answers differ, the connection's own headers aside.
@@ -209,16 +306,17 @@ fn headers_of(reply: &Reply) -> Vec<(&str, &str)> {
     all.filter(|(name, _)| !OF_THE_CONNECTION.contains(name)).collect()
 }
 
-/// What keeps an answer from being this JSON-RPC error, in shape and without a secret (E-1, E-2).
+/// What keeps an answer from being this error, in shape and without a secret (E-1, E-2, E-4, S-3). The
+/// code of a Status is its HTTP status.
 fn faults_of(scenario: &Scenario, got: &Reply, status: u16, code: i64, reason: Option<&str>) -> Vec<String> {
     let mut wrong = Vec::new();
     if got.status != status {
         wrong.push(format!("status {} instead of {status}", got.status));
     }
-    if got.header("content-type") != Some("application/json") {
+    if !is_framed(scenario, got.header("content-type")) {
         wrong.push(format!("content-type is {:?}", got.header("content-type")));
     }
-    match read_error(&got.body, &id_of(&scenario.call.body)) {
+    match read_answer(scenario, got) {
         Ok(said) => {
             if said.code != code {
                 wrong.push(format!("code {} instead of {code}", said.code));
@@ -288,13 +386,46 @@ pub fn read_error(body: &[u8], id: &str) -> Result<ReadError, String> {
         return Err(format!("members of error: {names:?}"));
     }
     let code = error.get("code").and_then(Value::as_i64).ok_or("code is no integer")?;
-    if error.get("message").and_then(Value::as_str).is_none_or(str::is_empty) {
+    let reason = read_details(error.get("message"), error.get("data"), is_a2a(code))?;
+    if is_a2a(code) && reason.is_none() {
+        return Err("an A2A code without an ErrorInfo".to_owned());
+    }
+    Ok(ReadError { code, reason })
+}
+
+/// Reads a body as E-4 describes it: a Status with these members in this order, compact, details typed.
+fn read_status(body: &[u8]) -> Result<ReadError, String> {
+    let root: Value = serde_json::from_slice(body).map_err(|why| format!("not a Status: {why}"))?;
+    if root.to_string().as_bytes() != body {
+        return Err(format!("not written as {root}"));
+    }
+    let error = root.get("error").and_then(Value::as_object).ok_or("error is no object")?;
+    let names: Vec<_> = error.keys().map(String::as_str).collect();
+    if root.as_object().is_none_or(|root| root.len() != 1)
+        || names != ["code", "status", "message"] && names != ["code", "status", "message", "details"]
+    {
+        return Err(format!("members of error: {names:?}"));
+    }
+    let code = error.get("code").and_then(Value::as_i64).ok_or("code is no integer")?;
+    let details = error.get("details");
+    let is_a2a = details.and_then(|details| details.get(0)).and_then(|info| info.get("domain"))
+        == Some(&Value::from("a2a-protocol.org"));
+    Ok(ReadError { code, reason: read_details(error.get("message"), details, is_a2a)? })
+}
+
+/// The reason, if there is an ErrorInfo.
+fn read_details(
+    message: Option<&Value>,
+    details: Option<&Value>,
+    is_a2a: bool,
+) -> Result<Option<String>, String> {
+    if message.and_then(Value::as_str).is_none_or(str::is_empty) {
         return Err("message is no text".to_owned());
     }
-    let details = match error.get("data") {
+    let details = match details {
         None => &[],
         Some(Value::Array(details)) if !details.is_empty() => details.as_slice(),
-        Some(other) => return Err(format!("data is {other}")),
+        Some(other) => return Err(format!("details are {other}")),
     };
     let mut reason = None;
     for (at, detail) in details.iter().enumerate() {
@@ -304,24 +435,21 @@ pub fn read_error(body: &[u8], id: &str) -> Result<ReadError, String> {
             if at > 0 {
                 return Err("an ErrorInfo that is not the first detail".to_owned());
             }
-            reason = Some(read_error_info(detail, code)?);
+            reason = Some(read_error_info(detail, is_a2a)?);
         }
     }
-    if is_a2a(code) && reason.is_none() {
-        return Err("an A2A code without an ErrorInfo".to_owned());
-    }
-    Ok(ReadError { code, reason })
+    Ok(reason)
 }
 
 fn is_a2a(code: i64) -> bool {
     (-32009..=-32001).contains(&code)
 }
 
-fn read_error_info(info: &Value, code: i64) -> Result<String, String> {
+fn read_error_info(info: &Value, is_a2a: bool) -> Result<String, String> {
     let text = |name| info.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let domain = text("domain").ok_or("an ErrorInfo without a domain")?;
-    if is_a2a(code) != (domain == "a2a-protocol.org") {
-        return Err(format!("domain {domain} with code {code}"));
+    if is_a2a != (domain == "a2a-protocol.org") {
+        return Err(format!("domain {domain} on an error of another"));
     }
     let strings = |map: &serde_json::Map<String, Value>| map.values().all(Value::is_string);
     if info.get("metadata").is_some_and(|metadata| !metadata.as_object().is_some_and(strings)) {
@@ -365,6 +493,42 @@ mod tests {
         ];
         for body in wrong {
             assert!(read_error(body.as_bytes(), "7").is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_and_others_are_refused() {
+        let good = r#"{"error":{"code":404,"status":"NOT_FOUND","message":"m","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org"}]}}"#;
+        let said = read_status(good.as_bytes()).unwrap();
+        assert_eq!((said.code, said.reason.as_deref()), (404, Some("TASK_NOT_FOUND")));
+        let wrong = [
+            good.replace("\"code\":404,", ""),
+            good.replace("{\"error\"", "{\"id\":1,\"error\""),
+            good.replace("\"message\":\"m\"", "\"message\":\"\""),
+            good.replace("\"details\":[", "\"details\":[{},"),
+            good.replace(":404", ": 404"),
+            GOOD.to_owned(),
+        ];
+        for body in wrong {
+            assert!(read_status(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn events_are_read_and_compared() {
+        let stream = |body: &str| Reply {
+            status: 200,
+            headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
+            body: body.as_bytes().to_vec(),
+            complete: true,
+        };
+        let host = stream(": a\n\nid: 1\ndata: x\n\nevent: error\ndata: y\n\ndata: tail");
+        let said = events(&host);
+        assert_eq!(said.iter().map(|e| (e.name, e.data)).collect::<Vec<_>>(), [("", "x"), ("error", "y")]);
+        let good = stream("id: 1\ndata: x\n\nevent: error\ndata: z\n\n");
+        assert!(events_that_changed(Some(&host), &good, 1).is_empty());
+        for bad in ["id: 2\ndata: x\n\ndata: z\n\n", "data: z\n\n", "id: 1\ndata: x\n\n"] {
+            assert!(!events_that_changed(Some(&host), &stream(bad), 1).is_empty(), "{bad}");
         }
     }
 

@@ -11,16 +11,15 @@ mod ids;
 mod not_found;
 mod openwop;
 mod profile;
+mod rest;
+mod streams;
 mod transport;
 mod untouched;
 
-use super::{Call, Scenario};
+use super::{Call, REFERENCE, Scenario};
 
 /// The task that the catalogue's calls name.
 pub const TASK: &str = "task-7f3a";
-
-/// The scenario whose answer every other "not found" must equal: a task that does not exist.
-pub const REFERENCE: &str = "unknown-task";
 
 /// All scenarios, chapter by chapter.
 #[must_use]
@@ -34,6 +33,8 @@ pub fn catalogue() -> Vec<Scenario> {
         ids::scenarios(),
         broken_json::scenarios(),
         transport::scenarios(),
+        streams::scenarios(),
+        rest::scenarios(),
         profile::scenarios(),
         untouched::scenarios(),
     ]

@@ -1,0 +1,60 @@
+//! What the proxy is compared with: Pingora passing everything through, with the runtime settings of
+//! `src/proxy/server.rs` (a service per core on one port, one thread each, no work stealing, the same
+//! pool) and the same allocator, and nothing else. No hook but the one that Pingora requires.
+//!
+//! `bare LISTEN UPSTREAM`, both `ADDRESS:PORT`; runs until it is ended.
+#![forbid(unsafe_code)]
+#![allow(clippy::expect_used, reason = "a measurement may end by panicking")]
+
+use std::net::SocketAddr;
+
+use async_trait::async_trait;
+use pingora::listeners::TcpSocketOptions;
+use pingora::proxy::{ProxyHttp, Session};
+use pingora::server::configuration::ServerConf;
+use pingora::server::{RunArgs, Server};
+use pingora::services::listening::Service;
+use pingora::upstreams::peer::HttpPeer;
+use pingora_error::Result;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+struct Bare(SocketAddr);
+
+#[async_trait]
+impl ProxyHttp for Bare {
+    type CTX = ();
+
+    fn new_ctx(&self) {}
+
+    async fn upstream_peer(&self, _: &mut Session, (): &mut ()) -> Result<Box<HttpPeer>> {
+        Ok(Box::new(HttpPeer::new(self.0, false, String::new())))
+    }
+}
+
+fn main() {
+    let [listen, upstream] = [1, 2].map(|n| std::env::args().nth(n).expect("bare LISTEN UPSTREAM"));
+    let upstream = upstream.parse().expect("UPSTREAM is ADDRESS:PORT");
+    let (address, port) = listen.rsplit_once(':').expect("LISTEN is ADDRESS:PORT");
+
+    let conf = ServerConf {
+        threads: 1,
+        work_stealing: false,
+        upstream_keepalive_pool_size: 256,
+        ..ServerConf::default()
+    };
+    let mut server = Server::new_with_opt_and_conf(None, conf);
+    server.bootstrap();
+    for index in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        let proxy = pingora::proxy::http_proxy(&server.configuration, Bare(upstream));
+        let mut service = Service::new(format!("bare-{index}"), proxy);
+        let mut socket = TcpSocketOptions::default();
+        socket.so_reuseport = Some(true);
+        // One spelling per service, or Pingora would give them one socket.
+        service.add_tcp_with_settings(&format!("{address}:{}{port}", "0".repeat(index)), socket);
+        service.threads = Some(1);
+        server.add_service(service);
+    }
+    server.run(RunArgs::default());
+}
