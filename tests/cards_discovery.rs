@@ -1,6 +1,13 @@
 //! Interfaces learned from agent cards (I-1), and everything that can be wrong with a card: the host
 //! stays unready and guarded until a first card can be used, and what it last said well stands.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+// A test says what went wrong by panicking.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic
+)]
 
 mod support;
 
@@ -18,6 +25,7 @@ use support::*;
 const REFRESH: Duration = Duration::from_millis(30);
 const JSON: &str = "Content-Type: application/json\r\n";
 
+type Make = fn() -> Vec<u8>;
 type Say = Arc<dyn Fn(&Message) -> Vec<u8> + Send + Sync>;
 
 /// A host whose card can be exchanged; calls are answered with an error that needs repair.
@@ -143,7 +151,7 @@ fn assert_unusable_at(host: &CardHost, proxy: &Proxy, name: &str, reason: &str) 
     proxy.await_more("card_reads_total", &format!("host=\"{name}\",result=\"unusable\""), 2.0);
     assert_eq!(proxy.readiness.waiting(), [name]);
     assert_logged(&[name, reason, "agent card not usable", "kept=0"]);
-    assert_eq!(proxy.count("card_reads_total", "result=\"usable\""), 0.0);
+    proxy.assert_counts("card_reads_total", "result=\"usable\"", 0.0);
     assert_repaired(proxy, "/main");
     assert_repaired(proxy, "/anything");
     proxy.ask(post("/main", r#"{"not":"a call"}"#)).assert_passed(200, ERROR);
@@ -225,7 +233,7 @@ fn a_card_in_an_unknown_or_broken_coding() {
 fn a_host_that_hangs_or_breaks_off() {
     assert_unusable("card-hangs", "the host broke off", |_| Vec::new());
     assert_unusable("card-stalls", "the host broke off", |_| {
-        format!("HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{{").into_bytes()
+        b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{".to_vec()
     });
 }
 
@@ -295,10 +303,7 @@ fn two_interfaces_on_one_path() {
     proxy.ask(&old).assert_passed(200, ERROR);
     // Not offered on the other path, so the rules bind it.
     proxy.ask(old.replace("/two", "/a2a")).assert_fault(200, "7");
-    assert_eq!(
-        proxy.count("responses_total", "binding=\"HTTP+JSON\",host=\"one-path\",interface=\"/a2a\""),
-        1.0
-    );
+    proxy.assert_counts("responses_total", "binding=\"HTTP+JSON\",host=\"one-path\",interface=\"/a2a\"", 1.0);
 }
 
 /// The old place, in the old shape.
@@ -323,6 +328,19 @@ fn the_old_place_is_looked_at_too() {
             ["GET /.well-known/agent-card.json HTTP/1.1", "GET /.well-known/agent.json HTTP/1.1"]
         );
     }
+}
+
+/// Hosts that answer every path they do not know with a page.
+#[test]
+fn a_page_at_the_new_place_is_no_card() {
+    let host = CardHost::start(|request| {
+        let is_old = request.first_line.contains("agent.json");
+        if is_old { sized(200, &main_card()).into() } else { sized(200, "<html>").into() }
+    });
+    let proxy = host.proxy("page");
+    proxy.assert_ready();
+    assert_repaired(&proxy, "/main");
+    assert_passes(&proxy, "/other");
 }
 
 /// What the host is asked, and that an unchanged card costs no body.
@@ -350,7 +368,7 @@ fn a_card_is_read_on_condition() {
         assert_eq!(request.header("authorization"), None);
     }
     assert!(proxy.count("card_age_seconds", "host=\"etag\"") < 5.0);
-    assert_eq!(proxy.count("card_reads_total", "result=\"unusable\""), 0.0);
+    proxy.assert_counts("card_reads_total", "result=\"unusable\"", 0.0);
 
     host.says(|_| head_and(200, "ETag: \"2\"\r\n", card(&[("/new", "JSONRPC", "1.0")]).as_bytes()));
     await_routes(&proxy, "/new");
@@ -402,7 +420,6 @@ fn the_last_good_card_is_kept() {
     let host = CardHost::with(main_card());
     let proxy = host.proxy("keeps");
     proxy.assert_ready();
-    type Make = fn() -> Vec<u8>;
     for (make, reason) in [
         ((|| sized(500, "").into()) as Make, "the host failed to show it"),
         (|| sized(401, "").into(), "the host refuses to show it"),
@@ -510,7 +527,6 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
 
 #[test]
 fn framings_and_codings_of_a_card() {
-    type Make = fn() -> Vec<u8>;
     for (name, make) in [
         ("in-chunks", (|| chunked(200, &main_card(), 3).into()) as Make),
         ("in-gzip", || head_and(200, "Content-Encoding: gzip\r\n", &gzip(main_card().as_bytes()))),

@@ -1,6 +1,13 @@
 //! Several hosts behind one listener, told apart by `Host` or `:authority` (I-1): each has its own card,
 //! its own interfaces, and nothing of another's.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+// A test says what went wrong by panicking.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic
+)]
 
 mod support;
 
@@ -93,7 +100,7 @@ fn ask_h2(proxy: &Proxy, authority: &str, method: &str, path: &str, body: &'stat
 
 #[test]
 fn requests_go_where_their_authority_says() {
-    let (a, b, rest) = (host("a", "".into()), host("b", "".into()), host("rest", "".into()));
+    let (a, b, rest) = (host("a", String::new()), host("b", String::new()), host("rest", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example", "[::1]"], Some("/a")),
         ("b", &b, &["b.example:8443", "B2.example"], Some("/b")),
@@ -126,7 +133,7 @@ fn requests_go_where_their_authority_says() {
 /// One connection may carry requests for several hosts.
 #[test]
 fn each_request_of_a_connection_is_routed_by_itself() {
-    let (a, b) = (host("a", "".into()), host("b", "".into()));
+    let (a, b) = (host("a", String::new()), host("b", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example"], Some("/a")),
         ("b", &b, &["b.example"], Some("/b")),
@@ -140,7 +147,7 @@ fn each_request_of_a_connection_is_routed_by_itself() {
 
 #[test]
 fn an_authority_of_no_host_is_misdirected() {
-    let a = host("a", "".into());
+    let a = host("a", String::new());
     let proxy = Proxy::start_with(gateway(&[("a", &a, &["a.example"], Some("/a"))]));
     let mut client = proxy.client();
     for request in [get("/docs"), post("/a", CALL), post("/a", GET_TASK)] {
@@ -159,7 +166,7 @@ fn an_authority_of_no_host_is_misdirected() {
 /// A target and a `Host` that disagree reach no host: who is addressed must not depend on the reader.
 #[test]
 fn contradicting_authorities_are_refused() {
-    let (a, b) = (host("a", "".into()), host("b", "".into()));
+    let (a, b) = (host("a", String::new()), host("b", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example"], Some("/a")),
         ("b", &b, &["b.example"], Some("/b")),
@@ -179,7 +186,7 @@ fn contradicting_authorities_are_refused() {
 
 #[test]
 fn interfaces_are_one_hosts_own() {
-    let (a, b) = (host("a", "".into()), host("b", "".into()));
+    let (a, b) = (host("a", String::new()), host("b", String::new()));
     let proxy = Proxy::start_with(gateway(&[
         ("a", &a, &["a.example"], Some("/a")),
         ("b", &b, &["b.example"], Some("/b")),
@@ -238,6 +245,39 @@ fn cards_are_each_hosts_own() {
     assert!(seen.iter().all(|request| !request.first_line.contains("billing")), "{seen:?}");
     proxy.assert_counts("card_rewrites_total", "host=\"a\",result=\"rewritten\"", 4.0);
     proxy.assert_counts("card_rewrites_total", "host=\"b\"", 0.0);
+}
+
+/// One public authority for several hosts: each has its own path below it (P-3).
+#[test]
+fn hosts_may_share_a_public_authority() {
+    let (a, b) = (host("a", card("a", &["http://a.internal/a"])), host("b", card("b", &["/b"])));
+    let mut settings =
+        gateway(&[("a", &a, &["a.internal"], Some("/a")), ("b", &b, &["b.internal"], Some("/b"))]);
+    settings.hosts[0].public_url = "https://agents.example/billing".into();
+    settings.hosts[1].public_url = "https://agents.example/support/".into();
+    let proxy = Proxy::start_with(settings);
+    for (path, card) in [
+        ("/billing", card("a", &["https://agents.example/billing/a"])),
+        ("/support", card("b", &["https://agents.example/support/b"])),
+    ] {
+        let path = format!("{path}/.well-known/agent-card.json");
+        ask(&proxy, "agents.example", &get(&path)).assert_passed(200, &card);
+        assert_eq!(ask_h2(&proxy, "AGENTS.example", "GET", &path, ""), (200, card));
+    }
+    for (path, repaired) in
+        [("/billing/a", true), ("/support/b", true), ("/billing/b", false), ("/support/a", false)]
+    {
+        let answer = ask(&proxy, "agents.example", &post(path, CALL));
+        assert_eq!(answer.text() != ERROR, repaired, "{path}: {answer:?}");
+    }
+    ask(&proxy, "agents.example", &get("/billing")).assert_passed(200, "a");
+    ask(&proxy, "agents.example", &get("/support?x")).assert_passed(200, "b");
+    for path in ["/", "/a", "/supports", "/.well-known/agent-card.json"] {
+        ask(&proxy, "agents.example", &get(path)).assert_passed(421, "Misdirected Request");
+    }
+    // By their own names they are reached without it.
+    ask(&proxy, "b.internal", &post("/b", CALL)).assert_fault(200, "7");
+    assert!(b.requests().iter().all(|request| !request.first_line.contains("support")));
 }
 
 /// Cards are asked for under the host's first authority; what a card lists on another host's authority

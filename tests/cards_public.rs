@@ -1,6 +1,13 @@
 //! Cards and requests of a host that its clients know by another URL (P-3): what is rewritten on the
 //! wire, what passes, and what reaches the host.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+// A test says what went wrong by panicking.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic
+)]
 
 mod support;
 
@@ -10,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use a2a_errata::normalize::{Mode, Policy};
+use a2a_errata::normalize::{Binding, Interface, Mode, Policy};
 use a2a_errata::proxy::Settings;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -134,8 +141,11 @@ fn conditions_are_answered_by_the_proxy() {
             answer.assert_passed(200, &public_card());
         }
     }
-    let conditional =
-        host.requests().iter().filter(|r| r.headers.iter().any(|(n, _)| n.starts_with("if-"))).count();
+    let conditional = host
+        .requests()
+        .iter()
+        .filter(|r| r.headers.iter().any(|(n, _)| n.to_ascii_lowercase().starts_with("if-")))
+        .count();
     assert_eq!(conditional, 0, "the host has other bytes under its tags");
 }
 
@@ -300,6 +310,54 @@ fn calls_below_the_public_path_are_repaired() {
         ]
     );
     assert!(asked.iter().filter(|request| request.first_line.contains("a2a")).all(|r| r.text() == CALL));
+}
+
+/// The card that a call gets has the same URLs, in both bindings.
+#[test]
+fn extended_cards_are_told_the_public_url() {
+    let host = ScriptedHost::start(|visit| {
+        while let Some(request) = visit.request() {
+            let card = card(&visit.own_address());
+            let is_call = request.first_line.starts_with("POST");
+            let card = if is_call { format!(r#"{{"jsonrpc":"2.0","id":7,"result":{card}}}"#) } else { card };
+            visit.send(chunked(200, &card, 20).replace("\r\n\r\n{", "\r\nETag: \"h\"\r\n\r\n{"));
+        }
+    });
+    let proxy = Proxy::start_with(billing("extended", &host));
+    let mut client = proxy.client();
+    let call = CALL.replace("SendMessage", "GetExtendedAgentCard");
+    for _ in 0..2 {
+        client.send(post("/billing/a2a", &call));
+        let answer = client.answer();
+        answer.assert_passed(200, &format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}}}"#, public_card()));
+        assert_eq!(answer.header("content-length"), Some(answer.body.len().to_string().as_str()));
+        assert_eq!((answer.header("etag"), answer.header("transfer-encoding")), (None, None));
+        client.send(get("/billing/rest/extendedAgentCard"));
+        client.answer().assert_passed(200, &public_card());
+        // The same bytes in the answer to another call are no card.
+        client.send(post("/billing/a2a", CALL));
+        assert!(client.answer().text().contains("\"signatures\""));
+    }
+    proxy.assert_counts("card_rewrites_total", "host=\"extended\",result=\"rewritten\"", 4.0);
+    proxy.assert_counts("rewrites_total", "interface=\"/a2a\",rule=\"P-3\"", 2.0);
+    proxy.assert_counts("held_bytes", "", 0.0);
+}
+
+/// The root of the host is the public path itself, with or without a slash.
+#[test]
+fn an_interface_at_the_root_is_at_the_public_path() {
+    let host = ScriptedHost::saying(sized(200, ERROR));
+    let mut settings = billing("root", &host);
+    let root = Interface { path: String::new(), binding: Binding::JsonRpc, versions: vec!["1.0".into()] };
+    settings.hosts[0].interfaces = vec![root.into()];
+    let proxy = Proxy::start_with(settings);
+    let mut client = proxy.client();
+    for path in ["/billing", "/billing/", "/billing?x", "/"] {
+        client.send(post(path, CALL));
+        client.answer().assert_fault(200, "7");
+    }
+    let targets: Vec<_> = host.requests().iter().map(|r| r.first_line.clone()).collect();
+    assert_eq!(targets, ["POST / HTTP/1.1", "POST / HTTP/1.1", "POST /?x HTTP/1.1", "POST / HTTP/1.1"]);
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn values_that_are_wrong() {
         ("disclosure.words = \"a\"", "disclosure.words = \"a\": must be a list of texts, for example [\"…\", \"…\"]".into()),
         ("disclosure.words = [\"\"]", "disclosure.words[0] = \"\": must not be empty or begin or end with a space; write a word".into()),
         ("authorities = [\"a b\"]", "authorities[0] = \"a b\": not a Host value; write a name with or without a port, for example \"agents.example\"".into()),
+        ("public_url = \"https://u@a.example/b\"", "public_url = \"https://u@a.example/b\": not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into()),
         ("public_url = \"agents\"", "public_url = \"agents\": not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into()),
         ("oracle = 5", "oracle = 5: must be a table".into()),
     ] {
@@ -200,6 +201,14 @@ fn hosts_that_are_in_each_others_way() {
                 "FILE:8:15: hosts[1].authorities[1] = \"a.example\": leads to hosts[0] already; list it at one host only",
             ],
         ),
+        (
+            format!(
+                "{HOST}public_url = \"https://a.example/b\"\n[[hosts]]\nname = \"b\"\nupstreams = [\"b:1\"]\nauthorities = [\"x\"]\npublic_url = \"https://A.example:443/b/\"\n"
+            ),
+            vec![
+                "FILE:9:14: hosts[1].public_url = \"https://A.example:443/b/\": is the public URL of hosts[0] too; give each its own path",
+            ],
+        ),
     ] {
         assert_eq!(problems(&text, &[], Flags::default()), messages, "{text}");
     }
@@ -232,10 +241,6 @@ fn keys_of_a_later_build() {
         (
             format!("{HOST}health = {{ path = \"/h\" }}"),
             "FILE:4:1: hosts[0].health: this build does not support it yet; remove it",
-        ),
-        (
-            format!("{HOST}public_url = \"https://u@a.example/b\""),
-            "FILE:4:14: hosts[0].public_url = \"https://u@a.example/b\": not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off",
         ),
         (
             "[[hosts]]\nupstreams = [{ address = \"a:1\", weight = 3 }]".into(),

@@ -182,6 +182,7 @@ fn announce(model: &Model) {
             mode = host.mode.as_str(),
             upstreams = host.upstreams.join(" "),
             authorities = (!host.authorities.is_empty()).then(|| host.authorities.join(" ")),
+            public_url = (!host.public_url.is_empty()).then_some(&host.public_url),
             interfaces = interfaces(host),
             "in front of"
         );

@@ -1,9 +1,11 @@
 //! What must hold between values: a value may be right by itself and wrong beside another (U-1).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::layers::Places;
 use super::{Host, Model, Place, Problem};
+use crate::protocol::public_url::{Own, PublicUrl};
 
 /// Everything that does not fit together.
 pub(super) fn check(model: &Model, places: &Places) -> Vec<Problem> {
@@ -11,6 +13,7 @@ pub(super) fn check(model: &Model, places: &Places) -> Vec<Problem> {
     found.addresses(model);
     found.names(&model.hosts);
     found.authorities(&model.hosts);
+    found.public_urls(&model.hosts);
     for (n, host) in model.hosts.iter().enumerate() {
         found.sizes(n, host);
         found.upstreams(n, host, &model.listen.address);
@@ -77,6 +80,24 @@ impl Found<'_> {
                     self.problems.push(Problem::new(place, key, says).with_value(&quoted(authority)));
                 } else {
                     first.insert(folded, n);
+                }
+            }
+        }
+    }
+
+    /// Below a public URL a request leads to one host only (P-3).
+    fn public_urls(&mut self, hosts: &[Host]) {
+        let mut first: HashMap<(String, String), usize> = HashMap::new();
+        for (n, host) in hosts.iter().enumerate() {
+            let Some(url) = PublicUrl::new(&host.public_url, Own::default()) else { continue };
+            match first.entry((url.authority().to_owned(), url.path().to_owned())) {
+                Entry::Occupied(other) => {
+                    let says =
+                        format!("is the public URL of hosts[{}] too; give each its own path", other.get());
+                    self.add(format!("hosts[{n}].public_url"), &quoted(&host.public_url), says);
+                }
+                Entry::Vacant(place) => {
+                    place.insert(n);
                 }
             }
         }

@@ -88,6 +88,8 @@ pub struct CardRewrite {
     is_observing: bool,
     max_bytes: usize,
     is_head: bool,
+    /// The card is the `result` of a JSON-RPC call.
+    is_result: bool,
     /// What the client has already: told to us only, as the host knows other bytes by other tags.
     has: Vec<HeaderValue>,
     request_ended: bool,
@@ -111,6 +113,7 @@ impl CardRewrite {
             is_observing: mode == Mode::Observe,
             max_bytes,
             is_head: *method == Method::HEAD,
+            is_result: false,
             has: headers.get_all(IF_NONE_MATCH).iter().cloned().collect(),
             request_ended: false,
             phase: Phase::Waiting,
@@ -118,6 +121,27 @@ impl CardRewrite {
             outcome: Outcome::default(),
             fate: None,
         }
+    }
+
+    /// The card is the `result` of a JSON-RPC call, which has no tags.
+    #[must_use]
+    pub fn in_result(self) -> Self {
+        Self { is_result: true, has: Vec::new(), ..self }
+    }
+
+    /// Whether an answer with this head may be a card, and is held.
+    #[must_use]
+    pub fn holds(&self, status: StatusCode, headers: &HeaderMap) -> bool {
+        status.is_success()
+            && !matches!(status.as_u16(), 204..=206)
+            && may_be_json(headers)
+            && !(self.is_head && self.is_observing)
+    }
+
+    /// A card is held right now.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        matches!(self.phase, Phase::Holding(_))
     }
 
     /// The host must send the whole card, whatever the client has of it.
@@ -144,11 +168,7 @@ impl CardRewrite {
     }
 
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
-        let is_whole = status.is_success()
-            && !matches!(status.as_u16(), 204..=206)
-            && may_be_json(headers)
-            && !(self.is_head && self.is_observing);
-        if !is_whole {
+        if !self.holds(status, headers) {
             self.phase = Phase::Passing;
             self.out.push_back(Output::HostHead);
             self.out.push_back(Output::PassRest);
@@ -272,11 +292,14 @@ impl CardRewrite {
     /// The card is complete.
     fn judge(&mut self) {
         let Phase::Holding(kept) = &mut self.phase else { return };
+        let edit = |bytes: &[u8]| {
+            if self.is_result { self.public.edit_result(bytes) } else { self.public.edit(bytes) }
+        };
         let edited = match (&kept.coding, kept.pieces.as_slice()) {
             _ if kept.undecodable => Err(NoCard),
-            (Some(_), _) => self.public.edit(&kept.plain),
-            (None, [one]) => self.public.edit(one),
-            (None, pieces) => self.public.edit(&pieces.concat()),
+            (Some(_), _) => edit(&kept.plain),
+            (None, [one]) => edit(one),
+            (None, pieces) => edit(&pieces.concat()),
         };
         match edited {
             Ok(Some(Edited { bytes, was_signed })) => self.write(bytes.into(), was_signed),
@@ -310,11 +333,13 @@ impl CardRewrite {
             return;
         }
         let mut headers = without(&kept.headers, &OF_OTHER_BYTES);
-        let tag = tag_of(&bytes);
-        let is_known = is_known(&self.has, &tag);
-        headers.insert(ETAG, tag);
-        if is_known {
-            return self.not_modified(&headers);
+        if !self.is_result {
+            let tag = tag_of(&bytes);
+            let is_known = is_known(&self.has, &tag);
+            headers.insert(ETAG, tag);
+            if is_known {
+                return self.not_modified(&headers);
+            }
         }
         headers.insert(CONTENT_LENGTH, bytes.len().into());
         self.out.push_back(Output::Head(ResponseHead { status: kept.status, headers }));
@@ -477,7 +502,7 @@ mod tests {
     #[test]
     fn p3_what_cannot_be_edited_passes() {
         let large = format!("{{\"url\":\"/a\",\"x\":\"{}\"}}", "x".repeat(100));
-        for (head, body, told, fate) in [
+        for (head, body, seen, fate) in [
             (("x", "y"), "<html>", "host|<html>|end", Some(CardFate::Unreadable)),
             (
                 ("x", "y"),
@@ -490,23 +515,19 @@ mod tests {
             (("content-encoding", "zip"), "zip", "host|zip|rest|end", Some(CardFate::Unreadable)),
         ] {
             let mut get = machine(Mode::Enforce, &Method::GET, &[]);
-            assert_eq!(answered(&mut get, &[head], body.as_bytes()), told);
+            assert_eq!(answered(&mut get, &[head], body.as_bytes()), seen);
             assert_eq!(get.fate(), fate);
         }
         let mut get = machine(Mode::Enforce, &Method::GET, &[]);
-        let told = answered(&mut get, &[], large.as_bytes());
+        let seen = answered(&mut get, &[], large.as_bytes());
         // The rest is the shell's to pass.
-        assert!(told.starts_with("host|{\"url\":\"/a\"") && told.ends_with("x|rest|end"), "{told}");
+        assert!(seen.starts_with("host|{\"url\":\"/a\"") && seen.ends_with("x|rest|end"), "{seen}");
         assert_eq!(get.fate(), Some(CardFate::TooLarge));
         for status in [204, 206, 302, 304, 404, 500] {
             let mut get = machine(Mode::Enforce, &Method::GET, &[]);
             get.head(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
-            assert_eq!(told_of(&mut get), "host||rest", "{status}");
+            assert_eq!(told(&mut get), "host||rest", "{status}");
         }
-    }
-
-    fn told_of(machine: &mut CardRewrite) -> String {
-        told(machine)
     }
 
     #[test]
@@ -533,14 +554,14 @@ mod tests {
         get.piece(Bytes::from_static(b"{"));
         assert_eq!(get.held_bytes(), 1);
         get.fail(Failure::TimedOut);
-        let told = told(&mut get);
-        assert!(told.starts_with("504 content-type: text/plain"), "{told}");
-        assert!(told.ends_with("Gateway Timeout|end"), "{told}");
+        let text = told(&mut get);
+        assert!(text.starts_with("504 content-type: text/plain"), "{text}");
+        assert!(text.ends_with("Gateway Timeout|end"), "{text}");
         assert_eq!(get.outcome().verdict, Verdict::Synthesized);
 
         let mut get = machine(Mode::Enforce, &Method::GET, &[]);
         get.head(StatusCode::NOT_FOUND, &HeaderMap::new());
         get.fail(Failure::Closed);
-        assert_eq!(told_of(&mut get), "host||rest|abort");
+        assert_eq!(told(&mut get), "host||rest|abort");
     }
 }

@@ -4,13 +4,15 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::{CardRewrite, Exchange, Failure, Outcome, Output, OwnAnswer};
+use super::{CardFate, CardRewrite, Exchange, ExtendedCard, Failure, Outcome, Output, OwnAnswer};
 use crate::protocol::a2a::Operation;
 
 /// One request and the answer to it.
 #[expect(clippy::large_enum_variant, reason = "cards are few, and a request's machine is boxed by its owner")]
 pub enum Machine {
     Exchange(Exchange),
+    /// The same, on a host whose extended cards are rewritten.
+    Extended(Box<ExtendedCard>),
     Card(CardRewrite),
 }
 
@@ -19,19 +21,34 @@ impl Machine {
     /// The URL is an interface for certain, so that Q-4 applies to the request.
     #[must_use]
     pub fn is_interface(&self) -> bool {
-        matches!(self, Self::Exchange(exchange) if exchange.is_interface())
+        match self {
+            Self::Exchange(exchange) => exchange.is_interface(),
+            Self::Extended(extended) => extended.exchange().is_interface(),
+            Self::Card(_) => false,
+        }
     }
 
-    /// The answer is an agent card.
+    /// The host must send its whole card, whatever the client has of it (P-3).
     #[must_use]
-    pub fn card(&self) -> Option<&CardRewrite> {
-        if let Self::Card(card) = self { Some(card) } else { None }
+    pub fn wants_whole_card(&self) -> bool {
+        matches!(self, Self::Card(card) if card.wants_whole())
+    }
+
+    /// What became of an agent card, if the answer was one (P-3).
+    #[must_use]
+    pub fn card_fate(&self) -> Option<CardFate> {
+        match self {
+            Self::Exchange(_) => None,
+            Self::Extended(extended) => extended.fate(),
+            Self::Card(card) => card.fate(),
+        }
     }
 
     #[must_use]
     pub fn operation(&self) -> Option<Operation> {
         match self {
             Self::Exchange(exchange) => exchange.operation(),
+            Self::Extended(extended) => extended.exchange().operation(),
             Self::Card(_) => None,
         }
     }
@@ -39,6 +56,7 @@ impl Machine {
     pub fn request_piece(&mut self, bytes: &[u8]) {
         match self {
             Self::Exchange(exchange) => exchange.request_piece(bytes),
+            Self::Extended(extended) => extended.request_piece(bytes),
             Self::Card(_) => {}
         }
     }
@@ -46,6 +64,7 @@ impl Machine {
     pub fn request_end(&mut self) {
         match self {
             Self::Exchange(exchange) => exchange.request_end(),
+            Self::Extended(extended) => extended.request_end(),
             Self::Card(card) => card.request_end(),
         }
     }
@@ -54,6 +73,7 @@ impl Machine {
     pub fn request_ended(&self) -> bool {
         match self {
             Self::Exchange(exchange) => exchange.request_ended(),
+            Self::Extended(extended) => extended.exchange().request_ended(),
             Self::Card(card) => card.request_ended(),
         }
     }
@@ -62,6 +82,7 @@ impl Machine {
     pub fn wants_request(&self) -> bool {
         match self {
             Self::Exchange(exchange) => exchange.wants_request(),
+            Self::Extended(extended) => extended.exchange().wants_request(),
             Self::Card(_) => false,
         }
     }
@@ -69,6 +90,7 @@ impl Machine {
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
         match self {
             Self::Exchange(exchange) => exchange.head_lent(status, headers),
+            Self::Extended(extended) => extended.head(status, headers),
             Self::Card(card) => card.head(status, headers),
         }
     }
@@ -76,6 +98,7 @@ impl Machine {
     pub fn piece(&mut self, bytes: Bytes) {
         match self {
             Self::Exchange(exchange) => exchange.piece(bytes),
+            Self::Extended(extended) => extended.piece(bytes),
             Self::Card(card) => card.piece(bytes),
         }
     }
@@ -83,6 +106,7 @@ impl Machine {
     pub fn end(&mut self) {
         match self {
             Self::Exchange(exchange) => exchange.end(),
+            Self::Extended(extended) => extended.end(),
             Self::Card(card) => card.end(),
         }
     }
@@ -90,6 +114,7 @@ impl Machine {
     pub fn fail(&mut self, failure: Failure) {
         match self {
             Self::Exchange(exchange) => exchange.fail(failure),
+            Self::Extended(extended) => extended.fail(failure),
             Self::Card(card) => card.fail(failure),
         }
     }
@@ -97,6 +122,7 @@ impl Machine {
     pub fn answer(&mut self, own: OwnAnswer) {
         match self {
             Self::Exchange(exchange) => exchange.answer(own),
+            Self::Extended(extended) => extended.answer(own),
             Self::Card(card) => card.answer(own),
         }
     }
@@ -104,6 +130,7 @@ impl Machine {
     pub fn reset_answer(&mut self) {
         match self {
             Self::Exchange(exchange) => exchange.reset_answer(),
+            Self::Extended(extended) => extended.reset_answer(),
             Self::Card(card) => card.reset_answer(),
         }
     }
@@ -112,6 +139,7 @@ impl Machine {
     pub fn poll(&mut self, head: Option<&HeaderMap>) -> Option<Output> {
         match self {
             Self::Exchange(exchange) => exchange.poll_with(head),
+            Self::Extended(extended) => extended.poll(),
             Self::Card(card) => card.poll(),
         }
     }
@@ -120,6 +148,7 @@ impl Machine {
     pub fn held_bytes(&self) -> usize {
         match self {
             Self::Exchange(exchange) => exchange.held_bytes(),
+            Self::Extended(extended) => extended.held_bytes(),
             Self::Card(card) => card.held_bytes(),
         }
     }
@@ -128,6 +157,7 @@ impl Machine {
     pub fn outcome(&self) -> &Outcome {
         match self {
             Self::Exchange(exchange) => exchange.outcome(),
+            Self::Extended(extended) => extended.outcome(),
             Self::Card(card) => card.outcome(),
         }
     }

@@ -10,6 +10,7 @@ mod decode;
 mod disclose;
 mod encode;
 mod exchange;
+mod extended_card;
 mod fault;
 mod held;
 mod interface;
@@ -24,6 +25,7 @@ mod weigh;
 
 pub use card_rewrite::{CardFate, CardRewrite};
 pub use exchange::{Exchange, RequestFacts};
+pub use extended_card::ExtendedCard;
 pub use interface::{Binding, Interface, Target};
 pub use machine::Machine;
 pub use outcome::{DroppedKind, Outcome, Rule, RuleSet, Verdict};

@@ -90,6 +90,12 @@ impl PublicUrl {
         })
     }
 
+    /// Name and port of the URL, in lower case; the port is left out if the scheme implies it.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// The path of the URL, without a trailing slash; empty for the root.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -172,6 +178,22 @@ impl PublicUrl {
         }
         bytes.extend_from_slice(card.get(done..).unwrap_or_default().as_bytes());
         Ok(Some(Edited { bytes, was_signed }))
+    }
+
+    /// The same for a card that is the `result` of a JSON-RPC response.
+    ///
+    /// # Errors
+    /// There is no card.
+    pub fn edit_result(&self, response: &[u8]) -> Result<Option<Edited>, NoCard> {
+        let response = response.strip_prefix(b"\xef\xbb\xbf").unwrap_or(response);
+        let response = std::str::from_utf8(response).map_err(|_| NoCard)?;
+        let members: Members<'_> = serde_json::from_str(response).map_err(|_| NoCard)?;
+        let (_, result) = members.0.iter().find(|(name, _)| name == "result").ok_or(NoCard)?;
+        let Some(edited) = self.edit(result.get().as_bytes())? else { return Ok(None) };
+        let span = span(response, result);
+        let before = response.get(..span.start).unwrap_or_default().as_bytes();
+        let after = response.get(span.end..).unwrap_or_default().as_bytes();
+        Ok(Some(Edited { bytes: [before, &edited.bytes, after].concat(), ..edited }))
     }
 
     fn edit_url(&self, card: &str, value: &RawValue) -> Option<(Range<usize>, Vec<u8>)> {
@@ -425,6 +447,20 @@ mod tests {
             let edited = billing().edit(card.as_bytes()).unwrap().unwrap();
             assert_eq!(String::from_utf8(edited.bytes).unwrap(), expected, "{card}");
             assert_eq!(edited.was_signed, card.contains("signatures"));
+        }
+    }
+
+    #[test]
+    fn p3_a_card_may_be_a_result() {
+        let response = br#"{"jsonrpc":"2.0", "result" : {"signatures":[],"url":"/a" } ,"id":1.0}"#;
+        let edited = billing().edit_result(response).unwrap().unwrap();
+        let expected =
+            r#"{"jsonrpc":"2.0", "result" : {"url":"https://agents.example/billing/a" } ,"id":1.0}"#;
+        assert_eq!(String::from_utf8(edited.bytes).unwrap(), expected);
+        assert!(edited.was_signed);
+        assert_eq!(billing().edit_result(br#"{"result":{"url":"https://e.example"}}"#), Ok(None));
+        for none in [&br#"{"url":"/a"}"#[..], br#"{"result":7}"#, b"{"] {
+            assert_eq!(billing().edit_result(none), Err(NoCard));
         }
     }
 

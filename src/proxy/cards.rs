@@ -209,7 +209,10 @@ async fn fetch(
             Ok(None) => {}
             Err(reason) => {
                 last = reason;
-                break;
+                // A page for every path that is not known is as good as none (I-1).
+                if reason != card::Unusable::NotJson.as_str() {
+                    break;
+                }
             }
         }
     }

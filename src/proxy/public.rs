@@ -9,7 +9,7 @@ use http::Method;
 use pingora_http::RequestHeader;
 
 use super::settings;
-use crate::normalize::{CardFate, CardRewrite, Policy};
+use crate::normalize::{CardFate, CardRewrite, Exchange, ExtendedCard, Policy};
 use crate::protocol::a2a::plain_path;
 use crate::protocol::card;
 use crate::protocol::public_url::PublicUrl;
@@ -27,6 +27,10 @@ impl Public {
     pub fn new(host: &settings::Host) -> Option<Self> {
         let url = Arc::new(host.public_url()?);
         Some(Self { url, max_bytes: host.card.max_bytes, said: Default::default() })
+    }
+
+    pub fn url(&self) -> &PublicUrl {
+        &self.url
     }
 
     /// The path of a request as the host knows it.
@@ -64,9 +68,16 @@ impl Public {
             return None;
         }
         let path: Cow<'_, str> = plain_path(path);
-        card::PATHS.contains(&&*path).then(|| {
-            CardRewrite::new(&self.url, policy.mode, self.max_bytes, &request.method, &request.headers)
-        })
+        card::PATHS.contains(&&*path).then(|| self.rewrite(policy, request))
+    }
+
+    /// The machine for a call to one of the host's interfaces, which may ask for an extended card.
+    pub fn extended(&self, exchange: Exchange, policy: &Policy, request: &RequestHeader) -> ExtendedCard {
+        ExtendedCard::new(exchange, self.rewrite(policy, request))
+    }
+
+    fn rewrite(&self, policy: &Policy, request: &RequestHeader) -> CardRewrite {
+        CardRewrite::new(&self.url, policy.mode, self.max_bytes, &request.method, &request.headers)
     }
 
     /// Tells operators, once, what they may have to do something about.

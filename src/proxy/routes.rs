@@ -1,9 +1,11 @@
-//! Which host and which interface a request is for: by authority, then by path (I-1, I-2).
+//! Which host and which interface a request is for: by public URL or authority (I-1, P-3), then by path
+//! (I-2).
 //!
 //! A look-up costs a handful of hash probes, whatever the number of hosts and interfaces. It only
 //! proposes: whether rules bind the request is decided by [`crate::normalize::Exchange::new`].
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
@@ -28,6 +30,9 @@ pub struct Hosts {
     all: Vec<Arc<Host>>,
     /// By lower-case `Host` value, as configured (with or without a port).
     by_authority: HashMap<Box<str>, usize>,
+    /// Hosts with a path of their own below a public authority, which several may share (P-3); the
+    /// longest path first.
+    by_public_path: Vec<usize>,
     /// The host for every value that selects no other.
     fallback: Option<usize>,
     metrics: Arc<Metrics>,
@@ -85,6 +90,14 @@ impl Hosts {
                 by_authority.entry(authority.to_ascii_lowercase().into_boxed_str()).or_insert(index);
             }
         }
+        let public = || all.iter().enumerate().filter_map(|(n, host)| Some((n, host.public.as_ref()?.url())));
+        for (index, url) in public().filter(|(_, url)| url.path().is_empty()) {
+            // Where clients know a host by an authority alone, that is one of its authorities.
+            by_authority.entry(url.authority().into()).or_insert(index);
+        }
+        let mut by_public_path: Vec<_> = public().filter(|(_, url)| !url.path().is_empty()).collect();
+        by_public_path.sort_by_key(|(_, url)| Reverse(url.path().len()));
+        let by_public_path = by_public_path.into_iter().map(|(index, _)| index).collect();
         let pseudonym = pseudonym();
         // Shared by every request's copy; the name is letters, digits and dashes.
         let via = |protocol: &str| {
@@ -92,17 +105,27 @@ impl Hosts {
             HeaderValue::from_maybe_shared(value).unwrap_or(HeaderValue::from_static("1.1 a2a-errata"))
         };
         let (via_1, via_2) = (via("1.1"), via("2.0"));
-        Self { all, by_authority, fallback, metrics: metrics.clone(), pseudonym, via_1, via_2 }
+        Self {
+            all,
+            by_authority,
+            by_public_path,
+            fallback,
+            metrics: metrics.clone(),
+            pseudonym,
+            via_1,
+            via_2,
+        }
     }
 
-    /// The host that `authority` (a `Host` header or `:authority`) selects: the value itself, else
-    /// the value without its port, else the host that takes all others.
-    pub fn select(&self, authority: &str) -> Option<&Arc<Host>> {
-        self.index_of(authority).or(self.fallback).and_then(|index| self.all.get(index))
+    /// The host that `authority` (a `Host` header or `:authority`) selects: one whose public URL has
+    /// this authority and `path` below it, else one that lists the authority, with its port or
+    /// without, else the host that takes all others.
+    pub fn select(&self, authority: &str, path: &str) -> Option<&Arc<Host>> {
+        self.index_of(authority, path).or(self.fallback).and_then(|index| self.all.get(index))
     }
 
-    fn index_of(&self, authority: &str) -> Option<usize> {
-        if self.by_authority.is_empty() {
+    fn index_of(&self, authority: &str, path: &str) -> Option<usize> {
+        if self.by_authority.is_empty() && self.by_public_path.is_empty() {
             return None;
         }
         let authority: Cow<'_, str> = if authority.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -110,6 +133,16 @@ impl Hosts {
         } else {
             authority.into()
         };
+        let is_below = |index: usize| {
+            let url = self.all.get(index).and_then(|host| host.public.as_ref()).map(Public::url);
+            url.is_some_and(|url| {
+                let named = [authority.as_ref(), without_port(&authority)].contains(&url.authority());
+                named && url.below(path).is_some()
+            })
+        };
+        if let Some(index) = self.by_public_path.iter().copied().find(|index| is_below(*index)) {
+            return Some(index);
+        }
         let found = self.by_authority.get(authority.as_ref());
         found.or_else(|| self.by_authority.get(without_port(&authority))).copied()
     }
@@ -297,7 +330,7 @@ mod tests {
 
     fn found(hosts: &Hosts, path: &str) -> Vec<String> {
         let mut seen = Vec::new();
-        let _ = hosts.select("x").unwrap().find(path, |candidate| {
+        let _ = hosts.select("x", "/").unwrap().find(path, |candidate| {
             seen.push(match &candidate.target {
                 Target::Interface(interface) => format!("{} {}", interface.binding.as_str(), interface.path),
                 Target::Likely(interface) => format!("likely {}", interface.path),
@@ -325,13 +358,43 @@ mod tests {
             ("", "rest"),
             ("::1", "rest"),
         ] {
-            assert_eq!(hosts.select(authority).unwrap().name, name, "{authority}");
+            assert_eq!(hosts.select(authority, "/").unwrap().name, name, "{authority}");
+        }
+    }
+
+    /// P-3: hosts that share a public authority are told apart by the path of their public URL.
+    #[test]
+    fn a_host_is_selected_by_its_public_url() {
+        let mut all = vec![
+            host("a", &["a.internal"], &[]),
+            host("b", &["b.internal"], &[]),
+            host("c", &["c.internal"], &[]),
+            host("d", &["d.internal"], &[]),
+        ];
+        all[0].public_url = "https://agents.example/one".into();
+        all[1].public_url = "https://agents.example/one/more/".into();
+        all[2].public_url = "https://c.example/".into();
+        all[3].public_url = "https://d.example:8443/d".into();
+        let hosts = hosts(all);
+        for (authority, path, name) in [
+            ("agents.example", "/one", Some("a")),
+            ("Agents.Example:443", "/one/x", Some("a")),
+            ("agents.example:8080", "/one/more/x", Some("b")),
+            ("agents.example", "/ones", None),
+            ("agents.example", "/", None),
+            ("a.internal", "/one/more", Some("a")),
+            ("c.example", "/one", Some("c")),
+            ("d.example:8443", "/d/x", Some("d")),
+            ("d.example", "/d/x", None),
+        ] {
+            let found = hosts.select(authority, path).map(|host| host.name.as_str());
+            assert_eq!(found, name, "{authority}{path}");
         }
     }
 
     #[test]
     fn without_a_host_for_the_rest_an_unknown_authority_selects_none() {
-        assert!(hosts(vec![host("a", &["a.example"], &[])]).select("b.example").is_none());
+        assert!(hosts(vec![host("a", &["a.example"], &[])]).select("b.example", "/").is_none());
     }
 
     /// I-2: an exact path, a base with the routes below it, the longest base first.
@@ -368,7 +431,7 @@ mod tests {
     fn one_path_listed_once_per_version_is_one_interface() {
         let hosts =
             hosts(vec![host("a", &[], &[("/a", Binding::JsonRpc, "1.0"), ("/a", Binding::JsonRpc, "0.3")])]);
-        let versions = hosts.select("").unwrap().find("/a", |candidate| match &candidate.target {
+        let versions = hosts.select("", "/").unwrap().find("/a", |candidate| match &candidate.target {
             Target::Interface(interface) => Some(interface.versions.clone()),
             Target::Likely(_) | Target::Unknown => None,
         });

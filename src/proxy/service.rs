@@ -28,7 +28,7 @@ use super::hold::{self, Held, Slot};
 use super::own_answers;
 use super::request;
 use super::routes::{Host, Hosts};
-use crate::normalize::{CardRewrite, Exchange, Machine, OwnAnswer, RequestFacts};
+use crate::normalize::{Exchange, Machine, OwnAnswer, RequestFacts};
 use crate::observe::{Finished, InFlight, Lane};
 
 /// How long a request's unread rest is read so that the connection can be used again.
@@ -73,13 +73,17 @@ impl Call {
     /// authority selects no host.
     pub fn route(&mut self, hosts: &Hosts, session: &ServerSession) -> bool {
         let request = session.req_header();
-        let Some(host) = hosts.select(request::authority(request)) else { return false };
         let (path, query) = request::target(&request.uri);
+        let Some(host) = hosts.select(request::authority(request), path) else { return false };
         let path = host.public.as_ref().map_or(path, |public| public.inner(path));
         let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
         let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
         let (machine, lane) = if let Some((exchange, lane)) = bound {
-            (Some(Machine::Exchange(exchange)), lane)
+            let machine = match &host.public {
+                None => Machine::Exchange(exchange),
+                Some(public) => Machine::Extended(Box::new(public.extended(exchange, &host.policy, request))),
+            };
+            (Some(machine), lane)
         } else {
             let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
             (card.map(Machine::Card), host.other.clone())
@@ -123,8 +127,7 @@ impl Call {
         let stream = answer.is_some_and(is_event_stream);
         let status = answer.map_or(0, |answer| answer.status.as_u16());
         let finished = if let Some(held) = &self.held {
-            let fate = held.exchange().card().and_then(CardRewrite::fate);
-            if let (Some(fate), Some(host)) = (fate, &self.host) {
+            if let (Some(fate), Some(host)) = (held.exchange().card_fate(), &self.host) {
                 lane.card(fate);
                 if let Some(public) = &host.public {
                     public.note(&host.name, fate);
@@ -239,7 +242,7 @@ impl ProxyHttp for Shell {
         if let Some(mut held) = call.held.take() {
             if held.exchange().is_interface() {
                 request::ask_for_plain_bytes(upstream)?;
-            } else if held.exchange().card().is_some_and(CardRewrite::wants_whole) {
+            } else if held.exchange().wants_whole_card() {
                 request::ask_for_the_whole_card(upstream)?;
             }
             held.begin(call.reused);
