@@ -920,7 +920,12 @@ fn p1_no_answer_at_all_is_the_status_and_json() {
 
 fn config() -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        max_global_rejects: 1 << 20,
+        ..ProptestConfig::default()
+    }
 }
 
 /// Lines of a stream, most of them parts of events.
