@@ -235,6 +235,12 @@ fn run_needs_no_file_and_the_admin_pages_answer() {
     assert!(ask(admin, "DELETE /livez").starts_with("HTTP/1.1 405 "));
     assert!(ask(admin, "GET /config").starts_with("HTTP/1.1 404 "));
 
+    // The first look for the agent card fails, and says so, a moment after the start.
+    let end = Instant::now() + Duration::from_secs(10);
+    while !ask(admin, "GET /metrics").contains("result=\"unusable\"") && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(200));
     proxy.0.kill().unwrap();
     let mut log = String::new();
     proxy.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();

@@ -16,6 +16,8 @@ const MESSAGE_MAX: usize = 256;
 const HEX_MAX: usize = 12;
 /// Letters and digits in a row, mixed, that look like a token.
 const TOKEN_MAX: usize = 16;
+/// Letters of one case in a row that are no word of any language's error messages.
+const ONE_CASE_MAX: usize = 26;
 /// Metadata that may leave on any A2A error (D-2).
 const METADATA_KEYS: &[&str] =
     &["supportedVersions", "requested", "mediaType", "extension", "method", "field"];
@@ -55,7 +57,7 @@ const MARKERS: &[&str] = &[
     "stack trace",
     "stacktrace",
     "exception",
-    "panicked",
+    "panic",
     "goroutine",
     "segfault",
     "segmentation fault",
@@ -362,6 +364,11 @@ fn is_path_or_id(token: &str) -> bool {
     if lower.split(':').any(|part| part.split('.').count() == 4 && part.split('.').all(is_digits)) {
         return true;
     }
+    // `index.js:3:1`, `main.c:12`: a place in a source.
+    let source = lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+    if source.len() < lower.len() && lower.contains(':') && source.contains('.') && !source.ends_with('.') {
+        return true;
+    }
     let labels: Vec<&str> = lower.split('.').collect();
     let Some((last, first)) = labels.split_last() else { return false };
     let dotted = !first.is_empty() && first.iter().all(|l| !l.is_empty());
@@ -385,7 +392,7 @@ fn is_opaque(run: &str) -> bool {
         (count(char::is_ascii_digit), count(char::is_ascii_lowercase), count(char::is_ascii_uppercase));
     let longest_hex = run
         .split(|c: char| !c.is_ascii_hexdigit())
-        .filter(|part| part.bytes().any(|b| b.is_ascii_digit()))
+        .filter(|part| part.len() >= TOKEN_MAX || part.bytes().any(|b| b.is_ascii_digit()))
         .map(str::len)
         .max()
         .unwrap_or_default();
@@ -399,7 +406,9 @@ fn is_opaque(run: &str) -> bool {
     let letters = lower + upper;
     let mixed =
         run.len() >= TOKEN_MAX && digits >= 2 && letters >= 2 && (digits >= 4 || lower > 0 && upper > 0);
-    let no_words = run.len() >= 40 && !run.contains(['-', '_']);
+    let key = run.len() >= TOKEN_MAX && digits >= 1 && upper >= 8 && lower == 0;
+    let one_case = letters == run.len() && (lower == 0 || upper == 0) && run.len() >= ONE_CASE_MAX;
+    let no_words = key || one_case || run.len() >= 40 && !run.contains(['-', '_']);
     uuid || longest_hex >= HEX_MAX || mixed || no_words
 }
 

@@ -100,7 +100,9 @@ impl Frame<'_> {
             Kind::Refusal(refusal) => refusal.status(),
             _ if !self.is_post => fault.status,
             Kind::A2a(_) => 200,
-            _ if fault.status >= 500 || Refusal::from_status(fault.status).is_some() => fault.status,
+            _ if (500..600).contains(&fault.status) || Refusal::from_status(fault.status).is_some() => {
+                fault.status
+            }
             _ => 200,
         }
     }
@@ -109,6 +111,8 @@ impl Frame<'_> {
     fn message(&self, fault: &Fault, outcome: &mut Outcome) -> String {
         let canonical = match fault.kind {
             Kind::A2a(error) => error.message(),
+            // C-2's answer, behind a second proxy, is still that answer (E-5).
+            Kind::Rpc(RpcError::Internal) if fault.message.as_deref() == Some(OVERFLOW) => OVERFLOW,
             Kind::Rpc(error) => error.message(),
             Kind::Refusal(refusal) => refusal.message(),
             Kind::Code(-32000) => {
@@ -380,7 +384,7 @@ impl Frame<'_> {
                 Shaped { status, body: rpc_error(&Id::Null, code, OVERFLOW, Vec::new()) }
             }
             Binding::HttpJson => {
-                let status = if host_status >= 400 { host_status } else { 500 };
+                let status = if (400..600).contains(&host_status) { host_status } else { 500 };
                 let body = http_error(status, status_word(status), OVERFLOW, Vec::new());
                 let kind = Kind::Rpc(RpcError::Internal);
                 Shaped { status, body: if self.merged { merged(body, kind, OVERFLOW) } else { body } }
@@ -406,10 +410,10 @@ fn http_status(fault: &Fault) -> (u16, &'static str) {
         Kind::A2a(error) => (error.http_status(), error.status_word()),
         Kind::Refusal(refusal) => (refusal.status(), refusal.status_word()),
         Kind::Rpc(RpcError::MethodNotFound) if own == 405 => (405, status_word(405)),
-        Kind::Rpc(RpcError::Internal) if own >= 500 => (own, status_word(own)),
+        Kind::Rpc(RpcError::Internal) if (500..600).contains(&own) => (own, status_word(own)),
         Kind::Rpc(error) => (error.http_status(), status_word(error.http_status())),
         Kind::Code(_) => {
-            let status = if own >= 400 { own } else { 500 };
+            let status = if (400..600).contains(&own) { own } else { 500 };
             (status, status_word(status))
         }
     }

@@ -304,7 +304,9 @@ impl Exchange {
     pub fn answer(&mut self, own: OwnAnswer) {
         self.reset_answer();
         // What the client did wrong is told at once; for the rest the id is worth reading on.
-        if self.reader.has_ended() || own.is_refusal() {
+        let at_once =
+            matches!(own, OwnAnswer::RequestTooLarge | OwnAnswer::BadRequest | OwnAnswer::RequestTimeout);
+        if self.reader.has_ended() || at_once {
             self.write_own(own);
         } else {
             self.phase = Phase::OwnDue(own);
@@ -435,6 +437,7 @@ impl Exchange {
     /// Decides and writes.
     fn judge(&mut self, mut held: Box<Held>, over: Over, headers: &HeaderMap) {
         self.phase = Phase::Finished;
+        let observing_more = self.is_observing() && over == Over::Intake;
         let call = self.reader.call();
         if self.if_call && !call.is_a2a {
             return self.send_unjudged(held.pieces, over); // not ours after all (I-1)
@@ -490,6 +493,14 @@ impl Exchange {
         } else {
             Body::Json(body)
         };
+        if observing_more {
+            // Only the verdict is due; the host's bytes go on (I-5).
+            outcome.rules.insert(Rule::I5);
+            self.outcome = outcome;
+            self.phase = Phase::Passing;
+            self.out.push_back(Output::PassRest);
+            return;
+        }
         self.write(headers, shaped.status, Some(body), outcome);
         if over == Over::Intake {
             self.out.push_back(Output::CloseUpstream);

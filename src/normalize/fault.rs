@@ -452,6 +452,10 @@ impl Judge<'_> {
                 return Ok(collapse("invalid_params", rules));
             }
         }
+        // A redirect is judged only for what it may say of itself (F-5).
+        if extent == Extent::OverIntake && (300..400).contains(&self.setting.status) {
+            return Ok(Decision::Pass);
+        }
         Err(Undecided)
     }
 

@@ -1,5 +1,7 @@
 //! What was done to one answer and why: what operators count, never a value from the wire.
 
+use super::output::OwnAnswer;
+
 /// How an exchange ended, as the metric `responses_total` names it (U-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verdict {
@@ -132,6 +134,15 @@ const NAMES_MAX: usize = 16;
 const NAME_LENGTH_MAX: usize = 64;
 
 impl Outcome {
+    /// Of an answer of the proxy's own where no rule binds the request (P-1).
+    #[must_use]
+    pub fn of_own_answer(own: OwnAnswer) -> Self {
+        let verdict = if own.is_refusal() { Verdict::Refused } else { Verdict::Synthesized };
+        let mut outcome = Self { verdict, ..Self::default() };
+        outcome.rules.insert(Rule::P1);
+        outcome
+    }
+
     /// Notes that something of the host's was dropped; of metadata also its name, if it is one.
     pub fn drop_field(&mut self, kind: DroppedKind, name: Option<&str>) {
         self.drop_fields(kind, 1);

@@ -305,12 +305,13 @@ impl Route {
     }
 }
 
-/// The segments of a path as lenient routers see them: without empty and dot segments.
+/// The segments of a path as lenient routers see them: without parameters (`;x=1`), empty and dot
+/// segments.
 #[must_use]
 pub fn tidy(path: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     for segment in path.split('/') {
-        match segment {
+        match segment.split(';').next().unwrap_or_default() {
             "" | "." => {}
             ".." => drop(segments.pop()),
             other => segments.push(other),

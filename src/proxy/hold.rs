@@ -262,6 +262,13 @@ impl Held {
             }
             match task {
                 // An upgrade that came about is no answer of an interface (I-4).
+                HttpTask::Header(head, _)
+                    if head.status == StatusCode::SWITCHING_PROTOCOLS && !client.is_upgrade_req() =>
+                {
+                    let why = "the host switches protocols and was not asked to";
+                    let error = Error::explain(ErrorType::InvalidHTTPHeader, why).into_up();
+                    return self.host_failed(client, error, out, arrived).await;
+                }
                 HttpTask::Header(head, end) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
                     self.phase = Phase::Passing;
                     out.push(HttpTask::Header(head, end));

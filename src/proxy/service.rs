@@ -28,7 +28,7 @@ use super::hold::{self, Held, Slot};
 use super::own_answers;
 use super::request;
 use super::routes::{Host, Hosts};
-use crate::normalize::{Exchange, Machine, OwnAnswer, RequestFacts};
+use crate::normalize::{Exchange, Machine, Outcome, OwnAnswer, RequestFacts};
 use crate::observe::{Finished, InFlight, Lane};
 
 /// How long a request's unread rest is read so that the connection can be used again.
@@ -63,6 +63,8 @@ pub struct Call {
     answered: bool,
     /// Something of the request's body was on its way to the host, so its head was written.
     body_began: bool,
+    /// What was answered where no exchange counts it.
+    own: Option<Outcome>,
     /// For requests without an exchange.
     sent_at: Option<Instant>,
     head_at: Option<Instant>,
@@ -110,9 +112,11 @@ impl Call {
             }
             OwnAnswer::BadGateway | OwnAnswer::GatewayTimeout | OwnAnswer::Unavailable | OwnAnswer::Loop => {}
         }
-        match &mut self.held {
-            Some(held) => held.say(session, own).await?,
-            None => own_answers::plain(session, own_answers::status(own)).await?,
+        if let Some(held) = &mut self.held {
+            held.say(session, own).await?;
+        } else {
+            self.own = Some(Outcome::of_own_answer(own));
+            own_answers::plain(session, own_answers::status(own)).await?;
         }
         if session.get_keepalive().is_none() && !session.is_body_done() {
             own_answers::linger(session).await;
@@ -143,7 +147,7 @@ impl Call {
         } else {
             let times = self.head_at.zip(self.sent_at);
             let upstream = times.map_or(Duration::ZERO, |(head, sent)| head.saturating_duration_since(sent));
-            Finished { status, outcome: None, stream, upstream, added: Duration::ZERO }
+            Finished { status, outcome: self.own.as_ref(), stream, upstream, added: Duration::ZERO }
         };
         lane.finished(&finished);
     }

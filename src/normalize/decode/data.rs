@@ -127,8 +127,10 @@ fn read_reason(object: &Node, evidence: &mut Evidence) {
         evidence.a2a = evidence.a2a.or_else(|| A2aError::from_reason(reason));
     }
     let is_openwop = domain == OPENWOP_DOMAIN;
+    let folded = fold(reason);
+    let folded = folded.strip_suffix("error").unwrap_or(&folded);
     evidence.says_forbidden |=
-        matches!(fold(reason).as_str(), "permissiondenied" | "forbidden" | "unauthorized" | "accessdenied")
+        matches!(folded, "permissiondenied" | "forbidden" | "unauthorized" | "accessdenied")
             || is_openwop && reason_is_unreadable(reason);
     if is_openwop && evidence.openwop_reason.is_none() && is_reason(reason) {
         evidence.openwop_reason = Some(reason.into());
