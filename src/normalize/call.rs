@@ -44,6 +44,10 @@ impl Slot {
             self.raw = Vec::new();
         }
         if !self.too_long {
+            if self.raw.capacity() == 0 {
+                // Most tokens are no longer: one allocation in place of three.
+                self.raw.reserve(bytes.len().max(32));
+            }
             self.raw.extend_from_slice(bytes);
         }
     }

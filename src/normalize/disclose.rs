@@ -1,7 +1,10 @@
 //! What may leave: texts, metadata, details and headers (section 5, D-1 to D-3).
 
+use std::sync::LazyLock;
+
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
+use memchr::memmem::{self, Finder};
 
 use super::call::Call;
 use super::policy::{Disclosure, Messages};
@@ -82,6 +85,10 @@ const MARKERS: &[&str] = &[
     "permission denied:",
     "::",
 ];
+
+/// The same, ready to be searched for.
+static MARKERS_READY: LazyLock<Vec<Finder<'static>>> =
+    LazyLock::new(|| MARKERS.iter().map(Finder::new).collect());
 
 /// Kinds of file a path is recognized by without a slash.
 const FILES: &[&str] = &[
@@ -170,7 +177,7 @@ impl Gate<'_> {
         let text = self.without_echoes(text);
         let lower = text.to_lowercase();
         !(has_sign(&text)
-            || MARKERS.iter().any(|marker| lower.contains(marker))
+            || MARKERS_READY.iter().any(|marker| marker.find(lower.as_bytes()).is_some())
             || has_position(&lower)
             || text.split(is_space).any(|token| is_path_or_id(trim(token)))
             || text.split(|c: char| !is_run(c)).any(is_opaque)
@@ -194,18 +201,21 @@ impl Gate<'_> {
         echoes.sort_unstable_by_key(|e| std::cmp::Reverse(e.len()));
         let mut text = text.to_owned();
         for echo in echoes {
-            text = remove_alone(&text, echo);
+            if memmem::find(text.as_bytes(), echo.as_bytes()).is_some() {
+                text = remove_alone(&text, echo);
+            }
         }
         text
     }
 
     fn has_word(&self, text: &str) -> bool {
+        let own: Vec<String> = self.disclosure.words.iter().map(|word| word.to_lowercase()).collect();
         words(text).any(|word| {
             let is = |listed: &str| {
                 word.strip_prefix(listed)
                     .is_some_and(|rest| matches!(rest, "" | "s" | "es" | "id" | "ids" | "name" | "names"))
             };
-            WORDS.iter().any(|w| is(w)) || self.disclosure.words.iter().any(|w| is(&w.to_lowercase()))
+            WORDS.iter().any(|w| is(w)) || own.iter().any(|w| is(w))
         }) || self.disclosure.words.iter().any(|listed| {
             // A configured word may be more than one, or joined by a sign.
             !listed.chars().all(char::is_alphanumeric) && text.to_lowercase().contains(&listed.to_lowercase())
@@ -308,17 +318,18 @@ fn has_sign(text: &str) -> bool {
 
 /// `line 3`, `column 25`, `char 24`: where in some source.
 fn has_position(lower: &str) -> bool {
-    ["line ", "column ", "char ", "offset "].iter().any(|word| {
-        lower.match_indices(word).any(|(at, _)| {
-            let alone =
-                lower.get(..at).and_then(|b| b.chars().next_back()).is_none_or(|c| !c.is_alphanumeric());
-            let digit = lower
-                .get(at + word.len()..)
-                .and_then(|a| a.chars().next())
-                .is_some_and(|c| c.is_ascii_digit());
-            alone && digit
+    lower.bytes().any(|b| b.is_ascii_digit())
+        && ["line ", "column ", "char ", "offset "].iter().any(|word| {
+            lower.match_indices(word).any(|(at, _)| {
+                let alone =
+                    lower.get(..at).and_then(|b| b.chars().next_back()).is_none_or(|c| !c.is_alphanumeric());
+                let digit = lower
+                    .get(at + word.len()..)
+                    .and_then(|a| a.chars().next())
+                    .is_some_and(|c| c.is_ascii_digit());
+                alone && digit
+            })
         })
-    })
 }
 
 /// Paths, URLs, host names, addresses, and ids of the form `<tenant>/<opaque>`.

@@ -180,7 +180,7 @@ impl Exchange {
         }
         self.reader.end();
         match std::mem::replace(&mut self.phase, Phase::Waiting) {
-            Phase::Due(held, over) => self.judge(held, over),
+            Phase::Due(held, over) => self.judge_if_lent(held, over),
             Phase::OwnDue(own) => self.write_own(own),
             Phase::Streaming(stream) => self.resume_stream(stream),
             other => self.phase = other,
@@ -195,6 +195,16 @@ impl Exchange {
 
     /// The host's final head (not an informational one but for a 101).
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
+        self.take_head(status, headers, true);
+    }
+
+    /// The same for a caller that keeps the head anyway and lends it to [`Exchange::poll_with`]: a
+    /// success then costs no copy of it.
+    pub fn head_lent(&mut self, status: StatusCode, headers: &HeaderMap) {
+        self.take_head(status, headers, false);
+    }
+
+    fn take_head(&mut self, status: StatusCode, headers: &HeaderMap, keep: bool) {
         if status.is_informational() || !self.is_bound() {
             return self.pass_rest();
         }
@@ -208,6 +218,8 @@ impl Exchange {
         } else if matches!(code, 204 | 304) {
             return self.pass_rest();
         }
+        // While observing the head is gone before there is a verdict.
+        let keep = keep || self.is_observing();
         if self.is_observing() {
             self.out.push_back(Output::HostHead);
         }
@@ -216,9 +228,9 @@ impl Exchange {
         self.phase = match framing.filter(|_| code < 300 && !self.is_head) {
             Some(framing) => match Stream::new(framing, self.binding, code, headers) {
                 Some(stream) => Phase::Streaming(Box::new(stream)),
-                None => Phase::Holding(Box::new(Held::new(code, headers))),
+                None => Phase::Holding(Box::new(Held::new(code, headers, keep))),
             },
-            None => Phase::Holding(Box::new(Held::new(code, headers))),
+            None => Phase::Holding(Box::new(Held::new(code, headers, keep))),
         };
     }
 
@@ -235,7 +247,7 @@ impl Exchange {
             // error must not go by unread.
             let Some(lead) = stream.lead_of_document(&bytes) else { return self.stream_piece(bytes) };
             let (status, headers) = stream.head();
-            let mut held = Held::new(status, headers);
+            let mut held = Held::new(status, headers, true);
             if !lead.is_empty() {
                 held.take(lead, self.policy.intake_bytes);
             }
@@ -311,12 +323,25 @@ impl Exchange {
         self.out.pop_front()
     }
 
+    /// The same, with the head that was lent, until it or another one was told to be written.
+    pub fn poll_with(&mut self, head: Option<&HeaderMap>) -> Option<Output> {
+        if let Some(head) = head
+            && matches!(self.phase, Phase::Due(..))
+            && !self.wants_request()
+            && let Phase::Due(held, over) = std::mem::replace(&mut self.phase, Phase::Finished)
+        {
+            self.judge(held, over, head);
+        }
+        self.out.pop_front()
+    }
+
     /// An answer is due but the request has not been read to its end: feed `request_piece` until
     /// `request_end`, then poll again.
     #[must_use]
     pub fn wants_request(&self) -> bool {
         match &self.phase {
-            Phase::Due(..) | Phase::OwnDue(_) => true,
+            Phase::Due(..) => !self.reader.has_ended() && !self.is_observing(),
+            Phase::OwnDue(_) => true,
             Phase::Streaming(stream) => stream.is_due(),
             Phase::Waiting | Phase::Holding(_) | Phase::Passing | Phase::Finished => false,
         }
@@ -378,7 +403,7 @@ impl Exchange {
                 if over == Over::End && self.is_plain_success(&held) {
                     self.send_as_is(held.pieces, Output::End);
                 } else if self.reader.has_ended() || self.is_observing() {
-                    self.judge(held, over);
+                    self.judge_if_lent(held, over);
                 } else {
                     self.phase = Phase::Due(held, over);
                 }
@@ -399,8 +424,16 @@ impl Exchange {
             && held.watch.is_success()
     }
 
+    /// Judges now if the head is kept, else when it is lent again.
+    fn judge_if_lent(&mut self, mut held: Box<Held>, over: Over) {
+        match held.headers.take() {
+            Some(headers) => self.judge(held, over, &headers),
+            None => self.phase = Phase::Due(held, over),
+        }
+    }
+
     /// Decides and writes.
-    fn judge(&mut self, mut held: Box<Held>, over: Over) {
+    fn judge(&mut self, mut held: Box<Held>, over: Over, headers: &HeaderMap) {
         self.phase = Phase::Finished;
         let call = self.reader.call();
         if self.if_call && !call.is_a2a {
@@ -416,12 +449,12 @@ impl Exchange {
             if over == Over::End { evidence.shape == Shape::RpcError } else { held.watch.is_json_rpc() };
         let material = Material {
             status: held.status,
-            headers: &held.headers,
+            headers,
             len: held.len,
             unreadable: over == Over::End && document.is_none() && !empty,
             document: document.as_ref(),
             is_utf8: !held.charset.is_odd(),
-            is_exact: held.is_plain_json(self.binding),
+            is_exact: held.is_plain_json(headers, self.binding),
             any_status: false,
             over,
         };
@@ -445,7 +478,7 @@ impl Exchange {
         if call.notification && empty && !outcome.not_found {
             // what had no body stays without one.
             outcome.rules.insert(Rule::Q2);
-            return self.write(&held.headers, shaped.status, None, outcome);
+            return self.write(headers, shaped.status, None, outcome);
         }
         // S-3: on a stream call an answer that was no JSON-RPC becomes one event, the fixed one always.
         let streams =
@@ -457,7 +490,7 @@ impl Exchange {
         } else {
             Body::Json(body)
         };
-        self.write(&held.headers, shaped.status, Some(body), outcome);
+        self.write(headers, shaped.status, Some(body), outcome);
         if over == Over::Intake {
             self.out.push_back(Output::CloseUpstream);
         }

@@ -17,7 +17,8 @@ pub(super) const JUDGED_WHOLE: usize = 4096;
 /// The host's answer while it is held.
 pub(super) struct Held {
     pub(super) status: u16,
-    pub(super) headers: HeaderMap,
+    /// The head's; `None` if the caller keeps the head and lends it for the verdict.
+    pub(super) headers: Option<HeaderMap>,
     pub(super) pieces: Vec<Bytes>,
     /// Bytes as they came, and after decoding.
     pub(super) raw_len: usize,
@@ -37,14 +38,14 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn new(status: u16, headers: &HeaderMap) -> Self {
+    pub(super) fn new(status: u16, headers: &HeaderMap, keep: bool) -> Self {
         let (coding, undecodable) = match Decoder::for_head(headers) {
             Ok(coding) => (coding, false),
             Err(_) => (None, true),
         };
         Self {
             status,
-            headers: headers.clone(),
+            headers: keep.then(|| headers.clone()),
             pieces: Vec::new(),
             raw_len: 0,
             len: 0,
@@ -122,8 +123,8 @@ impl Held {
     }
 
     /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).
-    pub(super) fn is_plain_json(&self, binding: Binding) -> bool {
-        let media = self.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    pub(super) fn is_plain_json(&self, headers: &HeaderMap, binding: Binding) -> bool {
+        let media = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let media: String = media.to_ascii_lowercase().split_whitespace().collect();
         let is_json = match binding {
             Binding::JsonRpc => {

@@ -89,7 +89,7 @@ impl Machine {
 
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
         match self {
-            Self::Exchange(exchange) => exchange.head(status, headers),
+            Self::Exchange(exchange) => exchange.head_lent(status, headers),
             Self::Extended(extended) => extended.head(status, headers),
             Self::Card(card) => card.head(status, headers),
         }
@@ -135,9 +135,10 @@ impl Machine {
         }
     }
 
-    pub fn poll(&mut self) -> Option<Output> {
+    /// `head` is the host's, as long as it was not told to be written.
+    pub fn poll(&mut self, head: Option<&HeaderMap>) -> Option<Output> {
         match self {
-            Self::Exchange(exchange) => exchange.poll(),
+            Self::Exchange(exchange) => exchange.poll_with(head),
             Self::Extended(extended) => extended.poll(),
             Self::Card(card) => card.poll(),
         }

@@ -82,7 +82,7 @@ impl A2aError {
     pub fn from_reason(spelling: &str) -> Option<Self> {
         let folded = fold(spelling);
         let folded = folded.strip_suffix("error").unwrap_or(&folded);
-        Self::ALL.into_iter().find(|e| fold(e.reason()) == folded)
+        Self::ALL.into_iter().find(|e| folded_bytes(e.reason()).eq(folded.bytes()))
     }
 
     /// The HTTP status of the HTTP+JSON binding (A2A §5.4).
@@ -126,7 +126,11 @@ impl A2aError {
 /// A name without case and punctuation, so that every spelling of it is one.
 #[must_use]
 pub fn fold(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    folded_bytes(name).map(char::from).collect()
+}
+
+fn folded_bytes(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
 }
 
 /// What a request asks for, in either binding.

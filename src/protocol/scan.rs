@@ -177,12 +177,46 @@ impl NameBuffer {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.len == 0 && !self.too_long
+    }
+
     fn push_char(&mut self, c: char) {
         self.push(c.encode_utf8(&mut [0; 4]).as_bytes());
     }
 
     fn get(&self) -> Option<&[u8]> {
         if self.too_long { None } else { self.bytes.get(..self.len) }
+    }
+}
+
+/// How many bytes of a string come before its end or an escape, and whether control characters are
+/// among them.
+fn plain_run(bytes: &[u8]) -> (usize, bool) {
+    /// Names and most values are shorter: a plain loop is done before a search by vectors has set out.
+    const SHORT: usize = 24;
+    let (near, far) = bytes.split_at_checked(SHORT).unwrap_or((bytes, &[]));
+    let mut has_control = false;
+    for (at, byte) in near.iter().enumerate() {
+        if matches!(byte, b'"' | b'\\') {
+            return (at, has_control);
+        }
+        has_control |= *byte < 0x20;
+    }
+    let stop = memchr2(b'"', b'\\', far).unwrap_or(far.len());
+    let far = far.get(..stop).unwrap_or(far);
+    // Without an early end, so that the compiler makes vectors of it.
+    has_control |= far.iter().map(|byte| u8::from(*byte < 0x20)).fold(0, |seen, is| seen | is) != 0;
+    (near.len() + stop, has_control)
+}
+
+/// A string's text and what follows its closing quote, if all of it is here and nothing in it is odd.
+fn plain_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, has_control) = plain_run(bytes);
+    let (text, rest) = bytes.split_at_checked(length)?;
+    match rest {
+        [b'"', rest @ ..] if !has_control => Some((text, rest)),
+        _ => None,
     }
 }
 
@@ -264,6 +298,10 @@ impl Scanner {
                         return self.broken();
                     }
                 }
+                State::Word(left, kind) if !self.wanted && rest.starts_with(left) => {
+                    rest = rest.get(left.len()..).unwrap_or_default();
+                    self.close(kind, visitor);
+                }
                 State::Word(left, kind) => {
                     let Some((&want, left)) = left.split_first() else { return self.broken() };
                     if byte != want {
@@ -280,6 +318,9 @@ impl Scanner {
                     }
                 }
                 _ if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') => rest = after,
+                State::Value | State::FirstElement if byte == b'"' => {
+                    rest = self.open_text(rest, after, visitor);
+                }
                 State::Value => {
                     self.open(byte, visitor)?;
                     rest = after;
@@ -294,7 +335,19 @@ impl Scanner {
                 }
                 State::FirstName | State::Name => {
                     match byte {
-                        b'"' => self.open_name(visitor),
+                        b'"' => {
+                            // Nearly every name is here whole, without an escape, and a colon follows it.
+                            if !V::RAW_NAMES
+                                && let Some((name, [b':', value @ ..])) = plain_text(after)
+                                && name.len() <= NAME_MAX
+                            {
+                                visitor.name(self.nest.depth, Some(name));
+                                self.state = State::Value;
+                                rest = value;
+                                continue;
+                            }
+                            self.open_name(visitor);
+                        }
                         b'}' if self.state == State::FirstName => {
                             self.close_container(Kind::Object, visitor);
                         }
@@ -360,15 +413,6 @@ impl Scanner {
                 }
                 self.state = if object { State::FirstName } else { State::FirstElement };
             }
-            b'"' => {
-                self.in_name = false;
-                self.high = None;
-                self.wanted = visitor.begin(depth, Kind::String);
-                if self.wanted {
-                    visitor.raw(b"\"");
-                }
-                self.state = State::Text(Escape::No);
-            }
             b'-' | b'0'..=b'9' => {
                 self.wanted = visitor.begin(depth, Kind::Number);
                 if self.wanted {
@@ -394,6 +438,26 @@ impl Scanner {
             _ => return self.broken(),
         }
         Ok(())
+    }
+
+    /// A string begins with the first of these bytes; returns what is left after as much of it as is
+    /// here whole.
+    fn open_text<'a, V: Visitor>(&mut self, rest: &'a [u8], after: &'a [u8], visitor: &mut V) -> &'a [u8] {
+        self.wanted = visitor.begin(self.nest.depth, Kind::String);
+        if let Some((text, left)) = plain_text(after) {
+            if self.wanted {
+                visitor.raw(rest.get(..text.len() + 2).unwrap_or(rest));
+            }
+            self.close(Kind::String, visitor);
+            return left;
+        }
+        self.in_name = false;
+        self.high = None;
+        if self.wanted {
+            visitor.raw(b"\"");
+        }
+        self.state = State::Text(Escape::No);
+        after
     }
 
     fn begin_word<V: Visitor>(&mut self, left: &'static [u8], kind: Kind, byte: u8, visitor: &mut V) {
@@ -439,18 +503,18 @@ impl Scanner {
     ) -> Result<&'a [u8], Malformed> {
         match escape {
             Escape::No => {
-                let stop = memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len());
+                let (stop, has_control) = plain_run(bytes);
                 let (plain, rest) = bytes.split_at(stop);
+                if has_control {
+                    self.quirks |= Quirk::BareControl as u8;
+                }
                 if !plain.is_empty() {
-                    if plain.iter().any(|b| *b < 0x20) {
-                        self.quirks |= Quirk::BareControl as u8;
-                    }
                     self.lone();
+                }
+                let Some((&byte, after)) = rest.split_first() else {
                     if self.in_name {
                         self.name.push(plain);
                     }
-                }
-                let Some((&byte, after)) = rest.split_first() else {
                     if self.wanted {
                         visitor.raw(plain);
                     }
@@ -460,16 +524,30 @@ impl Scanner {
                     visitor.raw(bytes.get(..=stop).unwrap_or(plain));
                 }
                 if byte == b'\\' {
-                    self.state = State::Text(Escape::Backslash);
-                } else {
-                    self.lone();
                     if self.in_name {
-                        self.state = State::Colon;
-                        visitor.name(self.nest.depth, self.name.get());
-                    } else {
-                        self.close(Kind::String, visitor);
+                        self.name.push(plain);
                     }
+                    self.state = State::Text(Escape::Backslash);
+                    return Ok(after);
                 }
+                self.lone();
+                if !self.in_name {
+                    self.close(Kind::String, visitor);
+                    return Ok(after);
+                }
+                if self.name.is_empty() && plain.len() <= NAME_MAX {
+                    // The whole name is here: it need not be put together.
+                    visitor.name(self.nest.depth, Some(plain));
+                } else {
+                    self.name.push(plain);
+                    visitor.name(self.nest.depth, self.name.get());
+                }
+                // What nearly always follows needs no turn of its own.
+                if let [b':', after @ ..] = after {
+                    self.state = State::Value;
+                    return Ok(after);
+                }
+                self.state = State::Colon;
                 Ok(after)
             }
             Escape::Backslash => {

@@ -130,8 +130,15 @@ impl Node {
 
 /// Writes a JSON string, quotes included.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    // Writing into memory cannot fail.
-    let _ = serde_json::to_writer(out, text);
+    if text.bytes().fold(true, |plain, byte| plain & !matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        out.reserve(text.len() + 2);
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Writing into memory cannot fail.
+        let _ = serde_json::to_writer(out, text);
+    }
 }
 
 /// What a raw string token says. Lone surrogates and bad UTF-8 become U+FFFD; the second value tells
@@ -140,9 +147,10 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
 pub fn decode_string(token: &[u8]) -> (String, bool) {
     let inner = token.strip_prefix(b"\"").unwrap_or(token);
     let inner = inner.strip_suffix(b"\"").unwrap_or(inner);
-    let text = String::from_utf8_lossy(inner);
+    // The lossy reading is slow, and hardly ever called for.
+    let text = std::str::from_utf8(inner).map_or_else(|_| String::from_utf8_lossy(inner), Cow::Borrowed);
     let mut odd = matches!(text, Cow::Owned(_));
-    if !text.contains('\\') {
+    if memchr::memchr(b'\\', text.as_bytes()).is_none() {
         return (text.into_owned(), odd);
     }
     let mut out = String::with_capacity(text.len());

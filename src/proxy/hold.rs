@@ -379,7 +379,8 @@ impl Held {
     ) -> Result<()> {
         loop {
             while self.phase != Phase::Passing {
-                let Some(output) = self.exchange.poll() else { break };
+                let head = self.head.as_ref().map(|head| &head.headers);
+                let Some(output) = self.exchange.poll(head) else { break };
                 self.emit(output, out)?;
             }
             let waits = self.phase == Phase::Judging && self.exchange.wants_request();
