@@ -34,8 +34,6 @@ struct Reading {
     scanner: Scanner,
     watch: EventWatch,
     malformed: bool,
-    /// The first byte that is not blank.
-    first: Option<u8>,
     len: usize,
 }
 
@@ -259,10 +257,9 @@ impl Exchange {
             let wondering = stream.doing == Doing::Wondering;
             let room = if wondering { stream.room(intake) } else { usize::MAX };
             let rest = bytes.get(at..at.saturating_add(room).min(bytes.len())).unwrap_or_default();
-            let Reading { scanner, watch, malformed, first, len } = &mut stream.reading;
+            let Reading { scanner, watch, malformed, len } = &mut stream.reading;
             let step = stream.splitter.next(rest, &mut |data| {
                 *len += data.len();
-                *first = first.or_else(|| data.iter().copied().find(|b| !b.is_ascii_whitespace()));
                 if wondering && !*malformed {
                     *malformed = scanner.feed(data, watch).is_err();
                 }
@@ -278,14 +275,7 @@ impl Exchange {
             }
             let has_data = step.ended.unwrap_or(stream.splitter.has_data());
             let len = stream.held.len() + step.taken;
-            // Text that is no JSON and did not begin as an error is none (S-2).
-            let is_text = has_data
-                && stream.reading.malformed
-                && !stream.reading.watch.watch.has_error()
-                && !stream.is_named_error()
-                && !matches!(stream.reading.first, Some(b'{' | b'[' | 0xef));
-            let is_success = is_text
-                || stream.is_success()
+            let is_success = stream.is_success()
                 || stream.binding == Binding::HttpJson
                     && len > JUDGED_WHOLE
                     && has_data
