@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, reason = "a measurement may end by panicking")]
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::listeners::TcpSocketOptions;
@@ -29,7 +30,15 @@ impl ProxyHttp for Bare {
     fn new_ctx(&self) {}
 
     async fn upstream_peer(&self, _: &mut Session, (): &mut ()) -> Result<Box<HttpPeer>> {
-        Ok(Box::new(HttpPeer::new(self.0, false, String::new())))
+        // The timeouts are runtime settings like the others: no proxy in production runs without them.
+        let mut peer = HttpPeer::new(self.0, false, String::new());
+        let options = &mut peer.options;
+        options.connection_timeout = Some(Duration::from_secs(3));
+        options.total_connection_timeout = Some(Duration::from_secs(3));
+        options.read_timeout = Some(Duration::from_mins(1));
+        options.write_timeout = Some(Duration::from_secs(30));
+        options.idle_timeout = Some(Duration::from_secs(55));
+        Ok(Box::new(peer))
     }
 }
 
