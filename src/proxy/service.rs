@@ -33,8 +33,6 @@ use crate::observe::{Finished, InFlight, Lane};
 
 /// How long a request's unread rest is read so that the connection can be used again.
 const DRAIN: Duration = Duration::from_secs(5);
-/// How long a client may leave a piece of its answer unread.
-const CLIENT_WRITE: Duration = Duration::from_mins(1);
 
 /// The proxy, as Pingora sees it.
 pub struct Shell {
@@ -180,7 +178,6 @@ impl ProxyHttp for Shell {
         session.set_close_on_response_before_downstream_finish(false);
         session.set_pipelining_enabled(true);
         session.set_total_drain_timeout(Some(DRAIN));
-        session.set_write_timeout(Some(CLIENT_WRITE));
         if session.req_header().version < Version::HTTP_11 {
             session.set_ignore_info_resp(true);
         }
@@ -189,6 +186,8 @@ impl ProxyHttp for Shell {
             own_answers::plain(session, StatusCode::MISDIRECTED_REQUEST).await?;
             return Ok(true);
         }
+        // Silence towards the client counts like silence towards the host (U-3).
+        session.set_write_timeout(call.host.as_ref().map(|host| host.timeouts.write));
         if let Some(held) = &mut call.held
             && session.is_body_empty()
         {
