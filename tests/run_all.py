@@ -22,7 +22,7 @@ PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 
 # title, command, seconds it may take, whether it needs the binary
 STEPS = (
-    ("unit and integration", ["cargo", "test", "--locked"], 2400, False),
+    ("unit and integration", ["cargo", "test", "--locked", "--no-fail-fast"], 2400, False),
     ("release build", ["cargo", "build", "--release", "--locked", "--bin", "a2a-errata"], 2400, False),
     ("black box", [sys.executable, "tests/black_box/check.py", "--bin", BINARY], 1200, True),
     ("interop", [sys.executable, "tests/interop/run.py", "--bin", BINARY], 1200, True),
