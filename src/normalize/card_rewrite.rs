@@ -251,7 +251,7 @@ impl CardRewrite {
     pub fn answer(&mut self, own: OwnAnswer) {
         self.reset_answer();
         self.phase = Phase::Finished;
-        self.outcome.verdict = if own.is_refusal() { Verdict::Refused } else { Verdict::Synthesized };
+        self.outcome.verdict = own.verdict();
         self.outcome.rules.insert(Rule::P1);
         let status = StatusCode::from_u16(own.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let text = Bytes::from_static(status.canonical_reason().unwrap_or("Error").as_bytes());

@@ -22,7 +22,7 @@ use super::call::{Call, CallReader, query_in_order};
 use super::decode::{Shape, decode};
 use super::disclose::{self, Gate};
 use super::encode::{Additions, Frame};
-use super::fault::Fault;
+use super::fault::{Fault, Refusal};
 use super::held::{Held, JUDGED_WHOLE};
 use super::outcome::{DroppedKind, Rule, Verdict};
 use super::output::{Failure, Output, OwnAnswer, ResponseHead};
@@ -225,11 +225,11 @@ impl Exchange {
         }
         // S-1: the answer decides whether it is a stream, not the method.
         let framing = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).and_then(Framing::of);
-        self.phase = match framing.filter(|_| code < 300 && !self.is_head) {
-            Some(framing) => match Stream::new(framing, self.binding, code, headers) {
-                Some(stream) => Phase::Streaming(Box::new(stream)),
-                None => Phase::Holding(Box::new(Held::new(code, headers, keep))),
-            },
+        let stream = framing
+            .filter(|_| code < 300 && !self.is_head)
+            .and_then(|framing| Stream::new(framing, self.binding, code, headers));
+        self.phase = match stream {
+            Some(stream) => Phase::Streaming(Box::new(stream)),
             None => Phase::Holding(Box::new(Held::new(code, headers, keep))),
         };
     }
@@ -256,8 +256,7 @@ impl Exchange {
         let Phase::Holding(held) = &mut self.phase else { return };
         held.take(bytes, self.policy.intake_bytes);
         let status = held.status;
-        let refuses = matches!(status, 401 | 403 | 407 | 413 | 429);
-        let flows = if self.policy.cap.success || refuses {
+        let flows = if self.policy.cap.success || Refusal::from_status(status).is_some() {
             false
         } else if self.binding == Binding::JsonRpc && (self.is_post || status >= 400) {
             held.flows()
@@ -267,7 +266,7 @@ impl Exchange {
         };
         if flows {
             self.outcome.rules.insert(Rule::F9);
-            self.release(Output::PassRest);
+            self.release();
         } else if held.over {
             self.over(Over::Intake);
         }
@@ -380,11 +379,10 @@ impl Exchange {
         self.out.push_back(Output::PassRest);
     }
 
-    /// Lets go of what is held, unchanged, and ends with this.
-    fn release(&mut self, then: Output) {
-        let phase = if matches!(then, Output::PassRest) { Phase::Passing } else { Phase::Finished };
-        let Phase::Holding(held) = std::mem::replace(&mut self.phase, phase) else { return };
-        self.send_as_is(held.pieces, then);
+    /// Lets go of what is held, unchanged; the rest passes.
+    fn release(&mut self) {
+        let Phase::Holding(held) = std::mem::replace(&mut self.phase, Phase::Passing) else { return };
+        self.send_as_is(held.pieces, Output::PassRest);
     }
 
     fn send_as_is(&mut self, pieces: Vec<Bytes>, then: Output) {
@@ -420,7 +418,7 @@ impl Exchange {
     fn is_plain_success(&self, held: &Held) -> bool {
         self.binding == Binding::JsonRpc
             && !self.policy.cap.success
-            && !matches!(held.status, 401 | 403 | 407 | 413 | 429)
+            && Refusal::from_status(held.status).is_none()
             && !held.malformed
             && !held.undecodable
             && held.watch.is_success()
@@ -570,7 +568,7 @@ impl Exchange {
         } else {
             shaped.body
         };
-        outcome.verdict = if own.is_refusal() { Verdict::Refused } else { Verdict::Synthesized };
+        outcome.verdict = own.verdict();
         self.outcome = outcome;
         let mut headers = HeaderMap::with_capacity(4);
         if let Some(seconds) = own.retry_after() {

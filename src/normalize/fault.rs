@@ -194,9 +194,10 @@ impl Judge<'_> {
     fn decide(&self, evidence: Evidence, extent: Extent, rules: &mut RuleSet) -> Result<Decision, Undecided> {
         let status = self.setting.status;
         // F-1: the status decides, whatever the body says, and however much of it came.
-        if matches!(status, 401 | 407 | 413 | 429) {
+        let refusal = Refusal::from_status(status);
+        // Of a 403 it depends on whether a task is named, see below.
+        if let Some(refusal) = refusal.filter(|refusal| *refusal != Refusal::PermissionDenied) {
             rules.insert(Rule::F1);
-            let refusal = Refusal::from_status(status).unwrap_or(Refusal::Unauthenticated);
             return Ok(refuse(refusal, evidence));
         }
         let whole = extent == Extent::Whole;

@@ -137,8 +137,7 @@ impl Outcome {
     /// Of an answer of the proxy's own where no rule binds the request (P-1).
     #[must_use]
     pub fn of_own_answer(own: OwnAnswer) -> Self {
-        let verdict = if own.is_refusal() { Verdict::Refused } else { Verdict::Synthesized };
-        let mut outcome = Self { verdict, ..Self::default() };
+        let mut outcome = Self { verdict: own.verdict(), ..Self::default() };
         outcome.rules.insert(Rule::P1);
         outcome
     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::fault::{Kind, Refusal};
+use super::outcome::Verdict;
 use crate::protocol::json_rpc::RpcError;
 
 /// A head to be written in place of the host's. Complete: nothing of the host's is added but the
@@ -96,10 +97,10 @@ impl OwnAnswer {
         (self == Self::Unavailable).then_some(1)
     }
 
-    /// The client's fault, not the host's.
+    /// Refused if it is the client's fault, not the host's.
     #[must_use]
-    pub fn is_refusal(self) -> bool {
-        self.status() < 500 || self == Self::Loop
+    pub fn verdict(self) -> Verdict {
+        if self.status() < 500 || self == Self::Loop { Verdict::Refused } else { Verdict::Synthesized }
     }
 
     /// Which error it is, in the interface's binding.

@@ -10,8 +10,9 @@ use crate::protocol::tree::decode_string;
 /// Longest token kept: an error code, or an envelope's.
 const TOKEN_MAX: usize = 192;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Member {
+    #[default]
     None,
     Result,
     Error,
@@ -19,7 +20,7 @@ enum Member {
 }
 
 /// Watches the members of an answer go by.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Watch {
     member: Member,
     reading: Member,
@@ -38,25 +39,6 @@ pub struct Watch {
     token: Vec<u8>,
 }
 
-impl Default for Watch {
-    fn default() -> Self {
-        Self {
-            member: Member::None,
-            reading: Member::None,
-            in_error: false,
-            results: 0,
-            errors: 0,
-            result_begun: false,
-            error_begun: false,
-            result_first: false,
-            has_jsonrpc: false,
-            error_kind: None,
-            code_kind: None,
-            token: Vec::new(),
-        }
-    }
-}
-
 impl Watch {
     /// The document is a success as I-4 defines it, provided it is complete and well-formed.
     #[must_use]
@@ -72,7 +54,7 @@ impl Watch {
 
     /// What was met up to a boundary contradicts the `result` that began.
     pub fn settle(&mut self) {
-        self.result_first = self.result_begun && self.results == 1 && self.errors <= 1 && !self.error_begun;
+        self.result_first = self.result_begun && self.is_success();
     }
 
     /// A non-null `error` has been met.
@@ -140,7 +122,7 @@ impl Visitor for Watch {
                 if kind != Kind::Null {
                     self.result_begun = true;
                     // Once told it stays: what follows may come in the same piece or in the next (F-9).
-                    self.result_first |= self.results == 1 && self.errors <= 1 && !self.error_begun;
+                    self.result_first |= self.is_success();
                 }
                 false
             }

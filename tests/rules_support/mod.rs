@@ -100,8 +100,7 @@ impl Request {
 
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        let name: HeaderName = name.parse().unwrap();
-        self.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        append(&mut self.headers, name, value);
         self
     }
 
@@ -126,6 +125,11 @@ impl Request {
         self.split = split;
         self
     }
+}
+
+fn append(headers: &mut HeaderMap, name: &str, value: &str) {
+    let name: HeaderName = name.parse().unwrap();
+    headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
 }
 
 #[derive(Debug, Clone)]
@@ -169,8 +173,7 @@ impl Answer {
 
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        let name: HeaderName = name.parse().unwrap();
-        self.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        append(&mut self.headers, name, value);
         self
     }
 
