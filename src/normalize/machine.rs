@@ -8,9 +8,8 @@ use super::{CardFate, CardRewrite, Exchange, ExtendedCard, Failure, Outcome, Out
 use crate::protocol::a2a::Operation;
 
 /// One request and the answer to it.
-#[expect(clippy::large_enum_variant, reason = "cards are few, and a request's machine is boxed by its owner")]
 pub enum Machine {
-    Exchange(Exchange),
+    Exchange(Box<Exchange>),
     /// The same, on a host whose extended cards are rewritten.
     Extended(Box<ExtendedCard>),
     Card(CardRewrite),

@@ -1,6 +1,6 @@
 //! What stands in front of Pingora's proxy.
 //!
-//! [`Front`] tells prior-knowledge HTTP/2 from HTTP/1 by the first three bytes. Pingora's own `h2c`
+//! [`enter`] tells prior-knowledge HTTP/2 from HTTP/1 by the first three bytes. Pingora's own `h2c`
 //! option waits for twenty-four of them, and `OPTIONS / HTTP/1.0` with its two line ends has fewer.
 //!
 //! [`Door`] reads each HTTP/1 head itself, because Pingora answers one it cannot accept
@@ -19,11 +19,13 @@ use pingora::apps::{HttpPersistentSettings, HttpServerApp, HttpServerOptions, Re
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::H2Options;
-use pingora::proxy::HttpProxy;
+use pingora::proxy::{HttpProxy, ProcessCustomSession};
 use pingora::server::ShutdownWatch;
 use pingora_error::ErrorType;
 
+use super::gather::{Gather, Gathering};
 use super::hold::{self, Slot};
+use super::joined::Connector;
 use super::own_answers;
 use super::routes::Hosts;
 use super::service::{Call, Shell};
@@ -33,6 +35,7 @@ use crate::normalize::OwnAnswer;
 struct Behind {
     /// Where the disguised session comes out.
     slot: Arc<Slot>,
+    gather: Arc<Gather>,
     /// A connection that Pingora gives up and that is good for another request.
     kept: Mutex<Option<ReusedHttpStream>>,
 }
@@ -44,52 +47,48 @@ tokio::task_local! {
 /// How long a new connection may say nothing.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Sorts connections by protocol.
-pub struct Front {
-    http1: Arc<Door>,
-    h2c: Arc<Door>,
-}
+/// Pingora's proxy with our hooks and our connections to hosts.
+pub type Proxy = HttpProxy<Shell, Connector>;
 
 /// Pingora's proxy with a look at every request before it.
 pub struct Door {
-    proxy: Arc<HttpProxy<Shell>>,
+    proxy: Arc<Proxy>,
     hosts: Arc<Hosts>,
     options: HttpServerOptions,
+    /// The connection's, if it is HTTP/1.
+    gather: Arc<Gather>,
 }
 
-impl Front {
-    pub fn new(proxy: HttpProxy<Shell>, hosts: &Arc<Hosts>) -> Self {
-        let proxy = Arc::new(proxy);
-        let door = |h2c| {
-            let mut options = HttpServerOptions::default();
-            options.h2c = h2c;
-            Arc::new(Door { proxy: proxy.clone(), hosts: hosts.clone(), options })
-        };
-        Self { http1: door(false), h2c: door(true) }
-    }
+/// Where Pingora hands every new connection over: sorts them by protocol.
+pub fn enter(hosts: &Arc<Hosts>) -> ProcessCustomSession<Shell, Connector> {
+    let hosts = hosts.clone();
+    Arc::new(move |proxy, stream, shutdown: &ShutdownWatch| {
+        let (hosts, shutdown) = (hosts.clone(), shutdown.clone());
+        Box::pin(sort(proxy, hosts, stream, shutdown))
+    })
 }
 
-#[async_trait]
-impl ServerApp for Front {
-    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        let mut start = [0; 3];
-        let mut ending = shutdown.clone();
-        let peeked = tokio::select! {
-            biased;
-            peeked = tokio::time::timeout(SILENCE, stream.try_peek(&mut start)) => peeked,
-            _ = ending.wait_for(|ending| *ending) => return None,
-        };
-        match peeked {
-            // No stream of ours refuses to be peeked at; it would be HTTP/1.
-            Ok(Ok(_)) if start == *b"PRI" => self.h2c.process_new(stream, shutdown).await,
-            Ok(Ok(_)) => self.http1.process_new(stream, shutdown).await,
-            Ok(Err(_)) | Err(_) => None,
-        }
+async fn sort(
+    proxy: Arc<Proxy>,
+    hosts: Arc<Hosts>,
+    mut stream: Stream,
+    shutdown: ShutdownWatch,
+) -> Option<Stream> {
+    let mut start = [0; 3];
+    let mut ending = shutdown.clone();
+    let peeked = tokio::select! {
+        biased;
+        peeked = tokio::time::timeout(SILENCE, stream.try_peek(&mut start)) => peeked,
+        _ = ending.wait_for(|ending| *ending) => return None,
+    };
+    let Ok(Ok(_)) = peeked else { return None };
+    let mut options = HttpServerOptions::default();
+    options.h2c = start == *b"PRI";
+    let gather = Arc::new(Gather::default());
+    if !options.h2c {
+        stream = Box::new(Gathering::new(stream, gather.clone()));
     }
-
-    async fn cleanup(&self) {
-        self.http1.cleanup().await;
-    }
+    Arc::new(Door { proxy, hosts, options, gather }).process_new(stream, &shutdown).await
 }
 
 /// Gives the request its real session back.
@@ -97,6 +96,11 @@ pub fn take_off(session: &mut Box<ServerSession>) {
     if session.is_custom() {
         let _ = BEHIND.try_with(|behind| hold::unwrap(session, &behind.slot));
     }
+}
+
+/// What gathers the pieces of this request's answer; nothing does on HTTP/2, which frames each.
+pub fn gather() -> Option<Arc<Gather>> {
+    BEHIND.try_with(|behind| behind.gather.clone()).ok()
 }
 
 /// Keeps the connection of a client that got a complete answer although proxying failed. Pingora
@@ -145,7 +149,7 @@ impl HttpServerApp for Door {
                     session.set_keepalive(None);
                 }
                 let (disguised, slot) = hold::disguise(session);
-                let behind = Arc::new(Behind { slot, kept: Mutex::new(None) });
+                let behind = Arc::new(Behind { slot, gather: self.gather.clone(), kept: Mutex::new(None) });
                 let processed = self.proxy.process_new_http(disguised, shutdown);
                 let reused = BEHIND.scope(behind.clone(), processed).await;
                 reused.or_else(|| behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take())

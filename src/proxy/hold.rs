@@ -37,8 +37,8 @@ use pingora::protocols::l4::socket::SocketAddr;
 use pingora_error::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::own_answers;
 use super::routes::Host;
+use super::{front, gather, own_answers};
 use crate::normalize::{Machine, Mode, Output, OwnAnswer, ResponseHead};
 use crate::observe::Lane;
 use crate::protocol::a2a::Operation;
@@ -124,7 +124,7 @@ pub struct Held {
     written: bool,
     /// Bytes held back, as last reported.
     reported: usize,
-    sent_at: Instant,
+    sent_at: Option<Instant>,
     head_at: Option<Instant>,
     added: Duration,
 }
@@ -154,7 +154,7 @@ impl Held {
             read_past_host: false,
             written: false,
             reported: 0,
-            sent_at: Instant::now(),
+            sent_at: None,
             head_at: None,
             added: Duration::ZERO,
         }
@@ -167,7 +167,7 @@ impl Held {
     /// A new attempt begins.
     pub fn begin(&mut self, reused: bool) {
         self.reused = reused;
-        self.sent_at = Instant::now();
+        self.sent_at = Some(Instant::now());
     }
 
     /// Whether another attempt is possible: nothing came of the host's answer and nothing was written.
@@ -213,8 +213,9 @@ impl Held {
 
     /// From the request's last byte (or the attempt's begin) to the host's head.
     pub fn upstream_time(&self) -> Duration {
-        let from = self.asked_at.map_or(self.sent_at, |asked| asked.max(self.sent_at));
-        self.head_at.map_or(Duration::ZERO, |head| head.saturating_duration_since(from))
+        // None is less than any.
+        let from = self.asked_at.max(self.sent_at);
+        self.head_at.zip(from).map_or(Duration::ZERO, |(head, from)| head.saturating_duration_since(from))
     }
 
     /// How long the answer was held once all it needed was there.
@@ -267,7 +268,7 @@ impl Held {
                 {
                     let why = "the host switches protocols and was not asked to";
                     let error = Error::explain(ErrorType::InvalidHTTPHeader, why).into_up();
-                    return self.host_failed(client, error, out, arrived).await;
+                    return Box::pin(self.host_failed(client, error, out, arrived)).await;
                 }
                 HttpTask::Header(head, end) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
                     self.phase = Phase::Passing;
@@ -300,7 +301,9 @@ impl Held {
                 HttpTask::UpgradedBody(..) => {
                     return Error::e_explain(ErrorType::InternalError, "upgraded bytes without an upgrade");
                 }
-                HttpTask::Failed(error) => return self.host_failed(client, error, out, arrived).await,
+                HttpTask::Failed(error) => {
+                    return Box::pin(self.host_failed(client, error, out, arrived)).await;
+                }
             }
             self.collect(client, &mut out, arrived).await?;
         }
@@ -395,7 +398,8 @@ impl Held {
                 return Ok(());
             }
             self.write(client, out, arrived).await?;
-            self.read_request(client).await?;
+            // Boxed, like all that is rare here: what every answer carries along is kept small.
+            Box::pin(self.read_request(client)).await?;
         }
     }
 
@@ -409,7 +413,7 @@ impl Held {
             }
             Output::Head(head) => {
                 self.head = None;
-                out.push(HttpTask::Header(Box::new(self.framed(&head)?), false));
+                out.push(HttpTask::Header(Box::new(self.framed(head)?), false));
             }
             Output::Body(bytes) => out.push(HttpTask::Body(Some(bytes), false)),
             Output::End => {
@@ -442,13 +446,12 @@ impl Held {
 
     /// A head of the exchange's with the framing that the client's protocol version has. Pingora adds
     /// `Date` and `Connection` to every head, so neither tells answers apart.
-    fn framed(&self, head: &ResponseHead) -> Result<ResponseHeader> {
-        let mut framed = ResponseHeader::build(head.status, Some(head.headers.len() + 1))?;
-        for (name, value) in &head.headers {
-            framed.append_header(name.clone(), value.clone())?;
-        }
+    fn framed(&self, head: ResponseHead) -> Result<ResponseHeader> {
+        let (mut parts, ()) = http::Response::new(()).into_parts();
+        (parts.status, parts.headers) = (head.status, head.headers);
+        let mut framed = ResponseHeader::from(parts);
         let bodyless = self.method == Method::HEAD
-            || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+            || matches!(framed.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let sized = framed.headers.contains_key(header::CONTENT_LENGTH);
         if !bodyless && !sized && self.version == Version::HTTP_11 {
             framed.insert_header(header::TRANSFER_ENCODING, "chunked")?;
@@ -503,7 +506,7 @@ impl Held {
             self.written = true;
             self.added = arrived.elapsed();
         }
-        client.response_duplex_vec(mem::take(out)).await
+        gather::send(client, mem::take(out), front::gather().as_deref()).await
     }
 
     /// Waits for the next multiple of the floor since the request's last byte (O-4), so that how long
@@ -511,7 +514,8 @@ impl Held {
     async fn keep_floor(&self) {
         let (Some(floor), Some(asked)) = (self.floor, self.asked_at) else { return };
         if self.exchange.outcome().not_found {
-            tokio::time::sleep_until((asked + next_multiple(asked.elapsed(), floor)).into()).await;
+            let due = asked + next_multiple(asked.elapsed(), floor);
+            Box::pin(tokio::time::sleep_until(due.into())).await;
         }
     }
 
@@ -585,7 +589,7 @@ impl CustomSession for Holder {
         let (client, held) = self.parts();
         match held {
             Some(held) if held.phase != Phase::Passing => held.host_sent(client, tasks).await,
-            _ => client.response_duplex_vec(tasks).await,
+            _ => gather::send(client, tasks, front::gather().as_deref()).await,
         }
     }
 
@@ -614,7 +618,7 @@ impl CustomSession for Holder {
         if let Some(held) = held.filter(|held| held.phase == Phase::Judging) {
             let error = Error::explain(ErrorType::ConnectionClosed, "the host's answer has no end").into_up();
             held.reused = false;
-            held.host_failed(client, error, Vec::new(), Instant::now()).await?;
+            Box::pin(held.host_failed(client, error, Vec::new(), Instant::now())).await?;
         }
         client.finish_body().await
     }

@@ -4,11 +4,16 @@
 //! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
 //! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
 //! says itself, `front` catches requests that Pingora refuses before the first hook, `cards` learns the
-//! interfaces of a host from its agent card, and `public` knows the URL that clients know a host by.
+//! interfaces of a host from its agent card, `joined` sends a request's head and body in one, `idle`
+//! keeps upstream connections, `gather` sends the pieces of an answer in one (`layer` is what the two share), and `public` knows the URL that clients know a host by.
 
 mod cards;
 mod front;
+mod gather;
 mod hold;
+mod idle;
+mod joined;
+mod layer;
 mod own_answers;
 mod public;
 mod request;

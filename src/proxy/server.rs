@@ -3,16 +3,19 @@
 
 use std::sync::Arc;
 
+use pingora::apps::HttpServerOptions;
+use pingora::connectors::ConnectorOptions;
 use pingora::listeners::TcpSocketOptions;
+use pingora::proxy::ProxyServiceBuilder;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignalWatch};
 use pingora::services::ServiceWithDependents;
 use pingora::services::listening::Service;
 
-use super::front::Front;
 use super::routes::Hosts;
 use super::service::Shell;
 use super::settings::Settings;
+use super::{front, joined};
 use crate::observe::Metrics;
 
 /// Idle upstream connections that one service keeps.
@@ -95,9 +98,16 @@ pub fn run(settings: &Settings, metrics: &Arc<Metrics>, extra: Vec<Box<dyn Servi
     assembly.run();
 }
 
-fn service(conf: &Arc<ServerConf>, hosts: &Arc<Hosts>, listen: &str, index: usize) -> Service<Front> {
-    let proxy = pingora::proxy::http_proxy(conf, Shell::new(hosts.clone()));
-    let mut service = Service::new(format!("proxy-{index}"), Front::new(proxy, hosts));
+/// The pieces of one service: connections arrive at [`front::enter`], requests leave on [`joined`] connections.
+fn service(conf: &Arc<ServerConf>, hosts: &Arc<Hosts>, listen: &str, index: usize) -> Service<front::Proxy> {
+    let connector = joined::Connector::new(ConnectorOptions::from_server_conf(conf));
+    let mut options = HttpServerOptions::default();
+    options.force_custom = true;
+    let mut service = ProxyServiceBuilder::new(conf, Shell::new(hosts.clone()))
+        .name(format!("proxy-{index}"))
+        .custom(connector, front::enter(hosts))
+        .server_options(options)
+        .build();
     let mut socket = TcpSocketOptions::default();
     socket.so_reuseport = Some(true);
     service.add_tcp_with_settings(&respelled(listen, index), socket);

@@ -9,6 +9,7 @@
 //! | `fail_to_proxy` | unwraps, answers | nothing was written while held, and `set_keepalive` does nothing on a custom session |
 //! | `logging` | unwraps, counts | runs before Pingora's `finish`, which could not reuse a custom session |
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::front;
 use super::hold::{self, Held, Slot};
+use super::joined;
 use super::own_answers;
 use super::request;
 use super::routes::{Host, Hosts};
@@ -57,6 +59,8 @@ pub struct Call {
     wrapped: Option<Arc<Slot>>,
     /// The attempt uses a connection that was used before.
     reused: bool,
+    /// The attempt's connection.
+    connection: RawFd,
     /// The client got a complete answer although proxying failed.
     answered: bool,
     /// Something of the request's body was on its way to the host, so its head was written.
@@ -77,11 +81,14 @@ impl Call {
         let Some(host) = hosts.select(request::authority(request), path) else { return false };
         let path = host.public.as_ref().map_or(path, |public| public.inner(path));
         let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
-        let bound = host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts));
+        let bound =
+            host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts).map(Box::new));
         let (machine, lane) = if let Some((exchange, lane)) = bound {
             let machine = match &host.public {
                 None => Machine::Exchange(exchange),
-                Some(public) => Machine::Extended(Box::new(public.extended(exchange, &host.policy, request))),
+                Some(public) => {
+                    Machine::Extended(Box::new(public.extended(*exchange, &host.policy, request)))
+                }
             };
             (Some(machine), lane)
         } else {
@@ -211,7 +218,11 @@ impl ProxyHttp for Shell {
 
     async fn upstream_peer(&self, _session: &mut Session, call: &mut Call) -> Result<Box<HttpPeer>> {
         match &call.host {
-            Some(host) => host.upstreams.pick().await,
+            Some(host) => {
+                let mut peer = host.upstreams.pick().await?;
+                peer.options.alpn = joined::marker();
+                Ok(peer)
+            }
             None => Error::e_explain(ErrorType::InternalError, "a request without a host"),
         }
     }
@@ -221,11 +232,12 @@ impl ProxyHttp for Shell {
         _session: &mut Session,
         reused: bool,
         _peer: &HttpPeer,
-        _fd: std::os::unix::io::RawFd,
+        connection: RawFd,
         _digest: Option<&Digest>,
         call: &mut Call,
     ) -> Result<()> {
-        call.reused = reused;
+        call.reused = reused || joined::was_used_before(connection);
+        call.connection = connection;
         Ok(())
     }
 
@@ -240,7 +252,6 @@ impl ProxyHttp for Shell {
         if let Some(target) = public.and_then(|public| public.inner_target(upstream)) {
             upstream.set_raw_path(&target)?;
         }
-        call.sent_at = Some(Instant::now());
         call.body_began = false;
         if let Some(mut held) = call.held.take() {
             if held.exchange().is_interface() {
@@ -250,6 +261,11 @@ impl ProxyHttp for Shell {
             }
             held.begin(call.reused);
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
+        } else {
+            call.sent_at = Some(Instant::now());
+        }
+        if !session.is_body_empty() {
+            joined::expect_head(call.connection);
         }
         Ok(())
     }
@@ -263,6 +279,7 @@ impl ProxyHttp for Shell {
         call: &mut Call,
     ) -> Result<()> {
         call.body_began = true;
+        joined::expect_body(call.connection);
         let limit = call.host.as_ref().map_or(u64::MAX, |host| host.limits.request_bytes);
         if session.body_bytes_read() as u64 > limit {
             return Err(Error::explain(ErrorType::HTTPStatus(413), "over limits.request_bytes").into_down());
@@ -280,7 +297,9 @@ impl ProxyHttp for Shell {
         if response.status.is_informational() {
             return Ok(());
         }
-        call.head_at = Some(Instant::now());
+        if call.wrapped.is_none() {
+            call.head_at = Some(Instant::now());
+        }
         if is_event_stream(response)
             && let Some(in_flight) = &mut call.in_flight
         {
@@ -317,16 +336,16 @@ impl ProxyHttp for Shell {
         session: &mut Session,
         mut error: Box<Error>,
         call: &mut Call,
-        client_reused: bool,
+        _client_reused: bool,
     ) -> Box<Error> {
         call.unwrap(session);
-        let unseen = *error.etype() == ErrorType::WriteError && !call.body_began;
+        let unseen = joined::is_unsent(&error) || *error.etype() == ErrorType::WriteError && !call.body_began;
         let (twice, untouched) = match &call.held {
             Some(held) => (held.may_be_seen_twice(), held.untouched()),
             None => (session.req_header().method.is_idempotent(), call.head_at.is_none()),
         };
         let unanswered = twice && no_byte_came(&error);
-        let retry = client_reused
+        let retry = call.reused
             && (unseen || unanswered)
             && untouched
             && *error.esource() == ErrorSource::Upstream
