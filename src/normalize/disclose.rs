@@ -1,14 +1,17 @@
 //! What may leave: texts, metadata, details and headers (section 5, D-1 to D-3).
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
-use memchr::memmem::{self, Finder};
+use memchr::memmem;
 
-use super::call::Call;
+use super::call::{Call, Id};
 use super::policy::{Disclosure, Messages};
 use crate::protocol::a2a::Operation;
+use crate::protocol::tree::decode_string;
 
 /// Longest message that may be a host's, in characters (D-1).
 const MESSAGE_MAX: usize = 256;
@@ -88,9 +91,33 @@ const MARKERS: &[&str] = &[
     "::",
 ];
 
-/// The same, ready to be searched for.
-static MARKERS_READY: LazyLock<Vec<Finder<'static>>> =
-    LazyLock::new(|| MARKERS.iter().map(Finder::new).collect());
+/// [`MARKERS`] and then [`WORDS`], ready to be searched for in one pass.
+static LISTED: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let listed = MARKERS.iter().chain(WORDS);
+    AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(listed).ok()
+});
+
+/// What of the lists a lower-case text contains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Listed {
+    marker: bool,
+    /// One of [`WORDS`], perhaps within another word.
+    word: bool,
+}
+
+impl Listed {
+    fn in_text(lower: &str) -> Self {
+        let Some(listed) = &*LISTED else { return Self { marker: true, word: true } };
+        let mut found = Self::default();
+        for at in listed.find_overlapping_iter(lower) {
+            if at.pattern().as_usize() < MARKERS.len() {
+                return Self { marker: true, word: true };
+            }
+            found.word = true;
+        }
+        found
+    }
+}
 
 /// Kinds of file a path is recognized by without a slash.
 const FILES: &[&str] = &[
@@ -178,36 +205,51 @@ impl Gate<'_> {
         }
         let text = self.without_echoes(text);
         let lower = text.to_lowercase();
-        !(has_sign(&text)
-            || MARKERS_READY.iter().any(|marker| marker.find(lower.as_bytes()).is_some())
-            || has_position(&lower)
-            || text.split(is_space).any(|token| is_path_or_id(trim(token)))
-            || text.split(|c: char| !is_run(c)).any(is_opaque)
-            || text.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_exception)
-            || self.has_word(&text))
+        let listed = Listed::in_text(&lower);
+        let may_have_word = listed.word || !self.disclosure.words.is_empty();
+        if listed.marker || may_have_word && self.has_word(&text) {
+            return false;
+        }
+        // Nothing but words and blanks is what most messages are.
+        let plain = text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b' ' || byte == b',');
+        let longest = text.split(|c: char| !is_run(c)).map(str::len).max().unwrap_or_default();
+        !((!plain
+            && (has_sign(&text)
+                || has_position(&lower)
+                || text.split(is_space).any(|token| is_path_or_id(trim(token)))))
+            || longest >= HEX_MAX && text.split(|c: char| !is_run(c)).any(is_opaque)
+            || text.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_exception))
     }
 
     /// The text with what the client said itself taken out, where it stands alone.
-    fn without_echoes(&self, text: &str) -> String {
-        let id = match &self.call.id {
-            super::call::Id::Token(raw) => Some(crate::protocol::tree::decode_string(raw.as_bytes()).0),
-            super::call::Id::Null | super::call::Id::TooLong => None,
+    fn without_echoes<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let raw = match &self.call.id {
+            Id::Token(raw) => Some(&**raw),
+            Id::Null | Id::TooLong => None,
         };
+        // An id with an escape in it is looked for as what it says.
+        let decoded = raw.filter(|raw| raw.contains('\\')).map(|raw| decode_string(raw.as_bytes()).0);
+        let bare = raw.map(|raw| raw.strip_prefix('"').and_then(|id| id.strip_suffix('"')).unwrap_or(raw));
+        let id = decoded.as_deref().or(bare);
         let task = self.call.task.as_ref().and_then(|t| t.text.as_deref());
-        let mut echoes: Vec<&str> =
-            [id.as_deref(), self.call.method.as_deref(), task, self.version, Some(self.path)]
-                .into_iter()
-                .flatten()
-                .filter(|e| e.chars().any(char::is_alphanumeric) && e.chars().count() <= MESSAGE_MAX)
-                .collect();
-        echoes.sort_unstable_by_key(|e| std::cmp::Reverse(e.len()));
-        let mut text = text.to_owned();
-        for echo in echoes {
-            if memmem::find(text.as_bytes(), echo.as_bytes()).is_some() {
-                text = remove_alone(&text, echo);
-            }
+        let mut echoes = [id, self.call.method.as_deref(), task, self.version, Some(self.path)];
+        for echo in &mut echoes {
+            *echo = echo.filter(|e| {
+                e.len() <= text.len()
+                    && memmem::find(text.as_bytes(), e.as_bytes()).is_some()
+                    && e.chars().any(char::is_alphanumeric)
+                    && e.chars().count() <= MESSAGE_MAX
+            });
         }
-        text
+        if echoes.iter().all(Option::is_none) {
+            return Cow::Borrowed(text);
+        }
+        echoes.sort_unstable_by_key(|echo| std::cmp::Reverse(echo.map_or(0, str::len)));
+        let mut text = text.to_owned();
+        for echo in echoes.into_iter().flatten() {
+            text = remove_alone(&text, echo);
+        }
+        Cow::Owned(text)
     }
 
     fn has_word(&self, text: &str) -> bool {
@@ -503,4 +545,69 @@ pub fn retry_after(headers: &HeaderMap) -> Option<u64> {
         return None;
     }
     text.parse().ok().filter(|seconds| *seconds <= crate::protocol::google_rpc::DURATION_MAX_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What [`Gate::is_harmless`] decides, by every test in turn and without a look at what is needed.
+    fn is_harmless_the_plain_way(gate: &Gate<'_>, text: &str) -> bool {
+        if text.trim().is_empty() || text.chars().count() > MESSAGE_MAX || !text.chars().all(is_printable) {
+            return false;
+        }
+        let text = gate.without_echoes(text);
+        let lower = text.to_lowercase();
+        !(has_sign(&text)
+            || MARKERS.iter().any(|marker| lower.contains(marker))
+            || has_position(&lower)
+            || text.split(is_space).any(|token| is_path_or_id(trim(token)))
+            || text.split(|c: char| !is_run(c)).any(is_opaque)
+            || text.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_exception)
+            || gate.has_word(&text))
+    }
+
+    fn piece() -> impl Strategy<Value = String> {
+        let listed: Vec<String> = MARKERS
+            .iter()
+            .chain(WORDS)
+            .chain(FILES)
+            .chain(DOMAINS)
+            .chain(SLASHED)
+            .chain(&["Not", "Error", "Exception", "line 3", "char x", "deadbeefcafe", "QWERTZUIOPASDF7YXC"])
+            .map(|text| (*text).to_owned())
+            .collect();
+        prop_oneof![
+            4 => proptest::sample::select(listed).prop_flat_map(|text| {
+                let upper = text.to_uppercase();
+                let mut letters = text.chars();
+                let first = letters.next().map(|c| c.to_uppercase().to_string());
+                let camel = first.map(|first| first + letters.as_str());
+                proptest::sample::select(vec![text, upper, camel.unwrap_or_default()])
+            }),
+            3 => "[a-z]{1,12}",
+            1 => "[A-Za-z0-9_~%-]{1,30}",
+            2 => proptest::sample::select(vec![" ", " ", ", ", ".", ": ", "/", "=", "'", "(", "@", "İ", "ſ", "K", "ß", "ς", "é"])
+                .prop_map(str::to_owned),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// D-1: what makes the gate fast changes nothing it decides.
+        #[test]
+        fn the_fast_gate_decides_like_the_plain_one(
+            pieces in proptest::collection::vec(piece(), 1..8),
+            own in proptest::option::of("[a-z]{2,6}( [a-z]{2,4})?"),
+        ) {
+            let text = pieces.concat();
+            let disclosure = Disclosure { words: own.into_iter().collect(), ..Disclosure::default() };
+            let call = Call { method: Some("GetTask".into()), ..Call::default() };
+            let gate = Gate { disclosure: &disclosure, call: &call, version: Some("1.0"), path: "/a2a" };
+            prop_assert_eq!(gate.is_harmless(&text), is_harmless_the_plain_way(&gate, &text), "{:?}", text);
+        }
+    }
 }

@@ -12,18 +12,24 @@ use crate::protocol::google_rpc::{
     full_type, status_word,
 };
 use crate::protocol::json_rpc::{RpcError, SERVER_ERROR, UNKNOWN_CODE};
-use crate::protocol::tree::Node;
+use crate::protocol::tree::{Node, Text, decode_string};
 
 /// The message of the overflow answer (C-2).
 pub const OVERFLOW: &str = "response exceeds configured byte limit";
 /// What stands in place of a description that may not leave (D-1).
 const INVALID_VALUE: &str = "Invalid value";
 
-/// An answer with its shape: the status it leaves with and its body.
+/// An answer with its shape: the status it leaves with and its body, as it is written.
 #[derive(Debug, Clone)]
 pub struct Shaped {
     pub status: u16,
-    pub body: Node,
+    pub body: Vec<u8>,
+}
+
+impl Shaped {
+    fn new(status: u16, body: &Node) -> Self {
+        Self { status, body: body.to_bytes() }
+    }
 }
 
 /// Who asked, how, and what may be told.
@@ -73,6 +79,13 @@ impl Frame<'_> {
     /// Gives a fault its shape.
     #[must_use]
     pub fn shape(&self, fault: &Fault, additions: Additions, outcome: &mut Outcome) -> Shaped {
+        let (status, body) = self.tree(fault, additions, outcome);
+        Shaped::new(status, &body)
+    }
+
+    /// The same before it is written.
+    #[must_use]
+    pub fn tree(&self, fault: &Fault, additions: Additions, outcome: &mut Outcome) -> (u16, Node) {
         let message = self.message(fault, outcome);
         let details = self.details(fault, additions, outcome);
         outcome.reason = Some(reason(fault));
@@ -83,13 +96,13 @@ impl Frame<'_> {
                 if self.is_post && (status != fault.status || matches!(fault.kind, Kind::Refusal(_))) {
                     outcome.rules.insert(Rule::E2);
                 }
-                Shaped { status, body: rpc_error(&self.call().id, code(fault.kind), &message, details) }
+                (status, rpc_error(&self.call().id, code(fault.kind), message, details))
             }
             Binding::HttpJson => {
                 outcome.rules.insert(Rule::E4);
                 let (status, word) = http_status(fault);
-                let body = http_error(status, word, &message, details);
-                Shaped { status, body: if self.merged { merged(body, fault.kind, &message) } else { body } }
+                let body = http_error(status, word, message.clone(), details);
+                (status, if self.merged { merged(body, fault.kind, message) } else { body })
             }
         }
     }
@@ -108,7 +121,7 @@ impl Frame<'_> {
     }
 
     /// D-1: the host's message if this error may have one and it is harmless, else the canonical text.
-    fn message(&self, fault: &Fault, outcome: &mut Outcome) -> String {
+    fn message(&self, fault: &Fault, outcome: &mut Outcome) -> Text {
         let canonical = match fault.kind {
             Kind::A2a(error) => error.message(),
             // C-2's answer, behind a second proxy, is still that answer (E-5).
@@ -129,15 +142,15 @@ impl Frame<'_> {
             Kind::Code(code) => code == -32000,
         };
         match &fault.message {
-            Some(message) if !fixed && self.gate.admits(message) => message.to_string(),
+            Some(message) if !fixed && self.gate.admits(message) => Text::from(&**message),
             Some(message) => {
                 if **message != *canonical {
                     outcome.rules.insert(Rule::D1);
                     outcome.drop_field(DroppedKind::Message, None);
                 }
-                canonical.to_owned()
+                Text::const_new(canonical)
             }
-            None => canonical.to_owned(),
+            None => Text::const_new(canonical),
         }
     }
 
@@ -147,7 +160,7 @@ impl Frame<'_> {
         let invalid_params = fault.kind == Kind::Rpc(RpcError::InvalidParams);
         if let Some((reason, domain)) = self.error_info(fault) {
             let metadata = self.metadata(fault, additions, outcome);
-            details.push(error_info(reason, domain, metadata));
+            details.push(error_info(Node::String(reason), domain, metadata));
         } else {
             for (name, _) in &fault.metadata {
                 outcome.rules.insert(Rule::D2);
@@ -156,7 +169,7 @@ impl Frame<'_> {
         }
         let retry = self.retry_after.filter(|_| additions.retry_info && !invalid_params).map(|seconds| {
             Node::object([
-                ("@type", Node::string(RETRY_INFO)),
+                ("@type", Node::word(RETRY_INFO)),
                 ("retryDelay", Node::string(&format!("{seconds}s"))),
             ])
         });
@@ -192,27 +205,27 @@ impl Frame<'_> {
         }
         if let Some(profile) = &fault.profile {
             outcome.rules.insert(Rule::E8);
-            details.push(Node::object([("@type", Node::string(STRUCT)), ("value", profile.clone())]));
+            details.push(Node::object([("@type", Node::word(STRUCT)), ("value", profile.clone())]));
         }
         details
     }
 
     /// The reason and domain of the one ErrorInfo, if this error has one (E-1, E-4).
-    fn error_info<'f>(&self, fault: &'f Fault) -> Option<(&'f str, &'static str)> {
+    fn error_info(&self, fault: &Fault) -> Option<(Text, &'static str)> {
         match (fault.kind, fault.openwop_reason.as_deref()) {
-            (Kind::A2a(error), _) => Some((error.reason(), DOMAIN)),
-            (Kind::Refusal(refusal), _) => Some((refusal.reason(), OPENWOP_DOMAIN)),
-            (_, Some(reason)) => Some((reason, OPENWOP_DOMAIN)),
+            (Kind::A2a(error), _) => Some((error.reason().into(), DOMAIN)),
+            (Kind::Refusal(refusal), _) => Some((refusal.reason().into(), OPENWOP_DOMAIN)),
+            (_, Some(reason)) => Some((reason.into(), OPENWOP_DOMAIN)),
             (Kind::Rpc(error), None) if self.binding == Binding::HttpJson => {
-                Some((error.http_reason(), DOMAIN))
+                Some((error.http_reason().into(), DOMAIN))
             }
             (Kind::Rpc(_) | Kind::Code(_), None) => None,
         }
     }
 
     /// D-2, E-6, E-7: the metadata that may leave.
-    fn metadata(&self, fault: &Fault, additions: Additions, outcome: &mut Outcome) -> Vec<(Box<str>, Node)> {
-        let mut metadata: Vec<(Box<str>, Node)> = Vec::new();
+    fn metadata(&self, fault: &Fault, additions: Additions, outcome: &mut Outcome) -> Vec<(Text, Node)> {
+        let mut metadata: Vec<(Text, Node)> = Vec::new();
         let version = fault.kind == Kind::A2a(A2aError::VersionNotSupported);
         if version {
             outcome.rules.insert(Rule::E7);
@@ -233,8 +246,8 @@ impl Frame<'_> {
             }
             let kept = value.as_ref().filter(|v| admits_metadata(name, v, self.gate.disclosure, self.call()));
             match kept {
-                Some(value) if !metadata.iter().any(|(n, _)| n == name) => {
-                    metadata.push((name.clone(), Node::string(value)));
+                Some(value) if !metadata.iter().any(|(n, _)| **n == **name) => {
+                    metadata.push(((&**name).into(), Node::string(value)));
                 }
                 _ => {
                     outcome.rules.insert(Rule::D2);
@@ -284,7 +297,7 @@ impl Frame<'_> {
             .filter(|row| !row.members().is_empty())
             .collect();
         (!rows.is_empty()).then(|| {
-            Node::object([("@type", Node::string(BAD_REQUEST)), ("fieldViolations", Node::Array(rows))])
+            Node::object([("@type", Node::word(BAD_REQUEST)), ("fieldViolations", Node::Array(rows))])
         })
     }
 
@@ -310,7 +323,7 @@ impl Frame<'_> {
         let message = detail.get("message").and_then(Node::as_str).filter(|m| self.gate.admits(m))?;
         let is_locale = |l: &&str| l.len() <= 35 && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         let locale = detail.get("locale").and_then(Node::as_str).filter(is_locale);
-        let mut members = vec![("@type".into(), Node::string(LOCALIZED_MESSAGE))];
+        let mut members = vec![("@type".into(), Node::word(LOCALIZED_MESSAGE))];
         members.extend(locale.map(|l| ("locale".into(), Node::string(l))));
         members.push(("message".into(), Node::string(message)));
         Some(Node::Object(members))
@@ -333,41 +346,44 @@ impl Frame<'_> {
     #[must_use]
     pub fn not_found(&self, outcome: &mut Outcome) -> Shaped {
         let call = self.call();
-        let task = call.task.as_ref().and_then(|t: &Task| t.json.clone());
-        let build = |id: &Id, task: Option<Box<str>>| {
-            let metadata = task.map(|json| ("taskId".into(), Node::Raw(json))).into_iter().collect();
-            let details = vec![error_info(A2aError::TaskNotFound.reason(), DOMAIN, metadata)];
-            let message = A2aError::TaskNotFound.message();
-            match self.binding {
-                Binding::JsonRpc => rpc_error(id, A2aError::TaskNotFound.code(), message, details),
+        let task = call.task.as_ref().and_then(|t: &Task| t.json.as_deref());
+        let build = |id: &Id, task: Option<&str>| {
+            let metadata = task.map(|json| ("taskId".into(), Node::Raw(json.into())));
+            let reason = Node::word(A2aError::TaskNotFound.reason());
+            let details = vec![error_info(reason, DOMAIN, metadata.into_iter().collect())];
+            let message = A2aError::TaskNotFound.message().into();
+            let (status, body) = match self.binding {
+                Binding::JsonRpc => (200, rpc_error(id, A2aError::TaskNotFound.code(), message, details)),
                 Binding::HttpJson => {
-                    let body = http_error(404, A2aError::TaskNotFound.status_word(), message, details);
-                    if self.merged { merged(body, Kind::A2a(A2aError::TaskNotFound), message) } else { body }
+                    let word = A2aError::TaskNotFound.status_word();
+                    let body = http_error(404, word, message.clone(), details);
+                    let kind = Kind::A2a(A2aError::TaskNotFound);
+                    (404, if self.merged { merged(body, kind, message) } else { body })
                 }
-            }
+            };
+            Shaped::new(status, &body)
         };
         outcome.reason = Some(A2aError::TaskNotFound.reason());
         outcome.not_found = true;
-        let status = if self.binding == Binding::JsonRpc { 200 } else { 404 };
-        let fits = |body: &Node| body.to_bytes().len() <= self.cap;
-        let mut body = build(&call.id, task);
-        if call.id == Id::TooLong || !fits(&body) {
+        let fits = |shaped: &Shaped| shaped.body.len() <= self.cap;
+        let mut shaped = build(&call.id, task);
+        if call.id == Id::TooLong || !fits(&shaped) {
             outcome.rules.insert(Rule::O2);
-            body = build(&call.id, None);
-            if !fits(&body) {
-                body = build(&Id::Null, None);
+            shaped = build(&call.id, None);
+            if !fits(&shaped) {
+                shaped = build(&Id::Null, None);
             }
         }
-        Shaped { status, body }
+        shaped
     }
 
     /// A fault whose id alone would take it over the cap: code and text, no id, no details.
     #[must_use]
-    pub fn without_id(&self, fault: &Fault) -> Node {
+    pub fn without_id(&self, fault: &Fault) -> Shaped {
         let bare = Call::default();
         let gate = Gate { call: &bare, ..self.gate };
         let frame = Frame { gate, retry_after: None, ..*self };
-        frame.shape(&Fault::new(fault.kind, fault.status), Additions::ALL, &mut Outcome::default()).body
+        frame.shape(&Fault::new(fault.kind, fault.status), Additions::ALL, &mut Outcome::default())
     }
 
     /// The answer in place of one that is larger than the cap (C-2).
@@ -376,18 +392,21 @@ impl Frame<'_> {
         match self.binding {
             Binding::JsonRpc => {
                 let status = self.rpc_status(&Fault::new(Kind::Rpc(RpcError::Internal), host_status));
-                let code = RpcError::Internal.code();
-                let body = rpc_error(&self.call().id, code, OVERFLOW, Vec::new());
-                if body.to_bytes().len() <= self.cap {
-                    return Shaped { status, body };
-                }
-                Shaped { status, body: rpc_error(&Id::Null, code, OVERFLOW, Vec::new()) }
+                let build = |id: &Id| {
+                    Shaped::new(
+                        status,
+                        &rpc_error(id, RpcError::Internal.code(), OVERFLOW.into(), Vec::new()),
+                    )
+                };
+                let shaped = build(&self.call().id);
+                if shaped.body.len() <= self.cap { shaped } else { build(&Id::Null) }
             }
             Binding::HttpJson => {
                 let status = if (400..600).contains(&host_status) { host_status } else { 500 };
-                let body = http_error(status, status_word(status), OVERFLOW, Vec::new());
+                let body = http_error(status, status_word(status), OVERFLOW.into(), Vec::new());
                 let kind = Kind::Rpc(RpcError::Internal);
-                Shaped { status, body: if self.merged { merged(body, kind, OVERFLOW) } else { body } }
+                let body = if self.merged { merged(body, kind, OVERFLOW.into()) } else { body };
+                Shaped::new(status, &body)
             }
         }
     }
@@ -432,12 +451,11 @@ pub fn reason(fault: &Fault) -> &'static str {
     }
 }
 
-fn error_info(reason: &str, domain: &str, metadata: Vec<(Box<str>, Node)>) -> Node {
-    let mut members = vec![
-        ("@type".into(), Node::string(ERROR_INFO)),
-        ("reason".into(), Node::string(reason)),
-        ("domain".into(), Node::string(domain)),
-    ];
+fn error_info(reason: Node, domain: &'static str, metadata: Vec<(Text, Node)>) -> Node {
+    let mut members = Vec::with_capacity(4);
+    members.push(("@type".into(), Node::word(ERROR_INFO)));
+    members.push(("reason".into(), reason));
+    members.push(("domain".into(), Node::word(domain)));
     if !metadata.is_empty() {
         members.push(("metadata".into(), Node::Object(metadata)));
     }
@@ -445,25 +463,26 @@ fn error_info(reason: &str, domain: &str, metadata: Vec<(Box<str>, Node)>) -> No
 }
 
 /// E-1: members in this order.
-fn rpc_error(id: &Id, code: i64, message: &str, data: Vec<Node>) -> Node {
-    let mut error = vec![("code".into(), Node::integer(code)), ("message".into(), Node::string(message))];
+fn rpc_error(id: &Id, code: i64, message: Text, data: Vec<Node>) -> Node {
+    let mut error = Vec::with_capacity(3);
+    error.push(("code".into(), Node::integer(code)));
+    error.push(("message".into(), Node::String(message)));
     if !data.is_empty() {
         error.push(("data".into(), Node::Array(data)));
     }
     Node::object([
-        ("jsonrpc", Node::string("2.0")),
+        ("jsonrpc", Node::word("2.0")),
         ("id", Node::Raw(id.as_json().into())),
         ("error", Node::Object(error)),
     ])
 }
 
 /// E-4: members in this order.
-fn http_error(status: u16, word: &str, message: &str, details: Vec<Node>) -> Node {
-    let mut error = vec![
-        ("code".into(), Node::integer(i64::from(status))),
-        ("status".into(), Node::string(word)),
-        ("message".into(), Node::string(message)),
-    ];
+fn http_error(status: u16, word: &'static str, message: Text, details: Vec<Node>) -> Node {
+    let mut error = Vec::with_capacity(4);
+    error.push(("code".into(), Node::integer(i64::from(status))));
+    error.push(("status".into(), Node::word(word)));
+    error.push(("message".into(), Node::String(message)));
     if !details.is_empty() {
         error.push(("details".into(), Node::Array(details)));
     }
@@ -472,7 +491,7 @@ fn http_error(status: u16, word: &str, message: &str, details: Vec<Node>) -> Nod
 
 /// The Status body with what the 0.3 clients look for beside it: `code` and `message` (JS), `type` and
 /// `message` (Python).
-fn merged(body: Node, kind: Kind, message: &str) -> Node {
+fn merged(body: Node, kind: Kind, message: Text) -> Node {
     let Node::Object(mut members) = body else { return body };
     members.push(("code".into(), Node::integer(code(kind))));
     let name = match kind {
@@ -480,8 +499,8 @@ fn merged(body: Node, kind: Kind, message: &str) -> Node {
         Kind::Rpc(error) => Some(error.name()),
         Kind::Refusal(_) | Kind::Code(_) => None,
     };
-    members.extend(name.map(|name| ("type".into(), Node::string(name))));
-    members.push(("message".into(), Node::string(message)));
+    members.extend(name.map(|name| ("type".into(), Node::word(name))));
+    members.push(("message".into(), Node::String(message)));
     Node::Object(members)
 }
 
@@ -502,7 +521,7 @@ fn retry_info(detail: &Node) -> Option<Node> {
     let digits =
         |t: &str, max: usize| !t.is_empty() && t.len() <= max && t.bytes().all(|b| b.is_ascii_digit());
     (digits(seconds, 12) && digits(fraction, 9))
-        .then(|| Node::object([("@type", Node::string(RETRY_INFO)), ("retryDelay", Node::string(delay))]))
+        .then(|| Node::object([("@type", Node::word(RETRY_INFO)), ("retryDelay", Node::string(delay))]))
 }
 
 /// Nothing in it that parsers read differently.
@@ -517,25 +536,31 @@ fn is_plain(node: &Node) -> bool {
     }
 }
 
+/// Whether a value is what this raw token says.
+#[must_use]
+pub fn is_token(token: &str, value: &Node) -> bool {
+    match (token.starts_with('"'), value) {
+        (true, Node::String(text)) => decode_string(token.as_bytes()).0 == **text,
+        (false, Node::Number(raw)) => token == raw,
+        (false, Node::Null) => token == "null",
+        _ => false,
+    }
+}
+
 /// Whether a host's answer says exactly what ours would, members in any order (E-9). An empty metadata
 /// map is none.
 #[must_use]
 pub fn says_the_same(ours: &Node, theirs: &Node) -> bool {
     match (ours, theirs) {
-        (Node::Raw(token), theirs) => match (token.starts_with('"'), theirs) {
-            (true, Node::String(text)) => crate::protocol::tree::decode_string(token.as_bytes()).0 == **text,
-            (false, Node::Number(raw)) => token == raw,
-            (false, Node::Null) => &**token == "null",
-            _ => false,
-        },
+        (Node::Raw(token), theirs) => is_token(token, theirs),
         (Node::Array(ours), Node::Array(theirs)) => {
             ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| says_the_same(a, b))
         }
         (Node::Object(ours), Node::Object(theirs)) => {
-            let spare = |(name, value): &&(Box<str>, Node)| {
+            let spare = |(name, value): &&(Text, Node)| {
                 &**name == "metadata" && matches!(value, Node::Object(m) if m.is_empty())
             };
-            let theirs: Vec<&(Box<str>, Node)> = theirs.iter().filter(|m| !spare(m)).collect();
+            let theirs: Vec<&(Text, Node)> = theirs.iter().filter(|m| !spare(m)).collect();
             ours.len() == theirs.len()
                 && ours
                     .iter()

@@ -397,10 +397,13 @@ impl Exchange {
     fn over(&mut self, over: Over) {
         match std::mem::replace(&mut self.phase, Phase::Finished) {
             Phase::Holding(mut held) => {
-                if over == Over::End {
-                    held.finish_scan();
+                let whole = over == Over::End && self.reader.has_ended() && held.looks_like_error();
+                match over {
+                    Over::End if whole => held.finish_unscanned(),
+                    Over::End => held.finish_scan(),
+                    Over::Failed(_) | Over::Intake => held.catch_up(),
                 }
-                if over == Over::End && self.is_plain_success(&held) {
+                if over == Over::End && !whole && self.is_plain_success(&held) {
                     self.send_as_is(held.pieces, Output::End);
                 } else if self.reader.has_ended() || self.is_observing() {
                     self.judge_if_lent(held, over);
@@ -484,7 +487,7 @@ impl Exchange {
         // S-3: on a stream call an answer that was no JSON-RPC becomes one event, the fixed one always.
         let streams =
             self.is_stream_call(&call) && shaped.status == 200 && (outcome.not_found || !was_json_rpc);
-        let body = shaped.body.to_bytes();
+        let body = shaped.body;
         let body = if streams {
             outcome.rules.insert(Rule::S3);
             Body::Event(body)
@@ -563,18 +566,15 @@ impl Exchange {
         };
         let fault = Fault::new(own.kind(), own.status());
         let shaped = frame.shape(&fault, Additions::ALL, &mut outcome);
-        let body = if shaped.body.to_bytes().len() > self.policy.response_cap_bytes {
-            frame.without_id(&fault)
-        } else {
-            shaped.body
-        };
+        let over = shaped.body.len() > self.policy.response_cap_bytes;
+        let body = if over { frame.without_id(&fault).body } else { shaped.body };
         outcome.verdict = own.verdict();
         self.outcome = outcome;
         let mut headers = HeaderMap::with_capacity(4);
         if let Some(seconds) = own.retry_after() {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        self.send(own.status(), headers, Some(Body::Json(body.to_bytes())));
+        self.send(own.status(), headers, Some(Body::Json(body)));
     }
 
     fn send(&mut self, status: u16, mut headers: HeaderMap, body: Option<Body>) {

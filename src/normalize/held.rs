@@ -1,8 +1,11 @@
 //! A host's answer while it is held: its bytes, and what was read of them so far (F-6, F-9, C-3).
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use memchr::memmem::Finder;
 
 use super::Binding;
 use super::watch::Watch;
@@ -28,7 +31,11 @@ pub(super) struct Held {
     pub(super) undecodable: bool,
     pub(super) charset: Charset,
     scanner: Scanner,
+    /// What was scanned so far tells; nothing while [`Held::unscanned`].
     pub(super) watch: Watch,
+    /// All that came is in `pieces` and short enough to be judged whole: scanning can wait, and an error that is
+    /// read as a document at its end needs none.
+    unscanned: bool,
     /// The bytes so far are no JSON.
     pub(super) malformed: bool,
     /// Decoded bytes, when they are others than the raw ones.
@@ -46,6 +53,7 @@ impl Held {
         Self {
             status,
             headers: keep.then(|| headers.clone()),
+            unscanned: coding.is_none(),
             pieces: Vec::new(),
             raw_len: 0,
             len: 0,
@@ -64,7 +72,9 @@ impl Held {
     pub(super) fn take(&mut self, bytes: Bytes, intake: usize) {
         self.raw_len += bytes.len();
         match self.coding.take() {
+            None if self.unscanned && self.raw_len <= JUDGED_WHOLE.min(intake) => self.len = self.raw_len,
             None => {
+                self.catch_up();
                 self.scan(&bytes, intake);
                 self.over |= self.len > intake;
             }
@@ -82,6 +92,34 @@ impl Held {
             }
         }
         self.pieces.push(bytes);
+    }
+
+    /// Scans what waits for it.
+    pub(super) fn catch_up(&mut self) {
+        if std::mem::take(&mut self.unscanned) {
+            let pieces = std::mem::take(&mut self.pieces);
+            for piece in &pieces {
+                self.scan_part(piece);
+            }
+            self.pieces = pieces;
+        }
+    }
+
+    /// The body is over and is to be judged from its document alone.
+    pub(super) fn finish_unscanned(&mut self) {
+        for piece in &self.pieces {
+            self.charset.feed(piece, &mut |_| {});
+        }
+        self.charset.finish(&mut |_| {});
+    }
+
+    /// The body, which is over, says `error` and was not scanned: it is all but certainly no success.
+    pub(super) fn looks_like_error(&self) -> bool {
+        static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
+        match self.pieces.as_slice() {
+            [whole] => self.unscanned && ERROR.find(whole).is_some(),
+            _ => false,
+        }
     }
 
     fn scan(&mut self, bytes: &[u8], intake: usize) {
@@ -110,6 +148,7 @@ impl Held {
     }
 
     pub(super) fn finish_scan(&mut self) {
+        self.catch_up();
         let Self { charset, scanner, watch, malformed, .. } = self;
         charset.finish(&mut |text| {
             *malformed = *malformed || scanner.feed(text, watch).is_err();

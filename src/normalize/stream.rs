@@ -413,11 +413,11 @@ impl Exchange {
         let Phase::Streaming(stream) = &mut self.phase else { return };
         // Before the first event an error can still be a whole answer of its own (O-1, S-3).
         if first && (outcome.not_found || self.binding == Binding::HttpJson || shaped.status != 200) {
-            return self.answer_in_place_of_stream(&call, &shaped, &outcome);
+            return self.answer_in_place_of_stream(&call, shaped, &outcome);
         }
-        let payload = shaped.body.to_bytes();
+        let payload = &shaped.body;
         let name = (self.binding == Binding::HttpJson).then_some("error");
-        let event = sse::with_data(framing, &stream.held, &payload, name);
+        let event = sse::with_data(framing, &stream.held, payload, name);
         stream.held.clear();
         stream.replaced = true;
         if over == Over::Intake {
@@ -427,11 +427,11 @@ impl Exchange {
         self.emit(Bytes::from(event));
     }
 
-    fn answer_in_place_of_stream(&mut self, call: &Call, shaped: &Shaped, outcome: &Outcome) {
+    fn answer_in_place_of_stream(&mut self, call: &Call, shaped: Shaped, outcome: &Outcome) {
         self.outcome.rules.insert(Rule::S3);
         self.outcome.not_found = outcome.not_found;
         let Phase::Streaming(stream) = std::mem::replace(&mut self.phase, Phase::Finished) else { return };
-        let body = shaped.body.to_bytes();
+        let body = shaped.body;
         let is_event = shaped.status == 200 && self.is_stream_call(call);
         let body = if is_event { Body::Event(body) } else { Body::Json(body) };
         if self.is_observing() {

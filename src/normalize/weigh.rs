@@ -5,7 +5,7 @@ use http::HeaderMap;
 use super::call::{Call, Id};
 use super::decode::Evidence;
 use super::disclose::{self, Gate};
-use super::encode::{self, Additions, Frame, Shaped, says_the_same};
+use super::encode::{self, Additions, Frame, Shaped, is_token, says_the_same};
 use super::fault::{Decision, Extent, Fault, Kind, Setting, Undecided, decide};
 use super::outcome::{DroppedKind, Rule, Verdict};
 use super::{Binding, Exchange, Failure, Outcome};
@@ -101,7 +101,7 @@ impl Exchange {
             (material.over == Over::Intake, Rule::C3),
         ];
         let left_out = evidence.left_out;
-        let over_cap = |body: &Node| body.to_bytes().len() > policy.response_cap_bytes;
+        let over_cap = |body: &[u8]| body.len() > policy.response_cap_bytes;
         let overflow = |rule: Rule, outcome: &mut Outcome| {
             outcome.rules.insert(rule);
             outcome.rules.insert(Rule::C2);
@@ -146,18 +146,17 @@ impl Exchange {
                 return Judged::AsIs;
             }
             outcome.verdict = Verdict::Rewritten;
-            if over_cap(&document.root) {
+            let body = document.root.to_bytes();
+            if over_cap(&body) {
                 return overflow(Rule::C1, outcome);
             }
             outcome.rules.insert(Rule::E9);
-            return Judged::Answer(Shaped { status: material.status, body: document.root.clone() });
+            return Judged::Answer(Shaped { status: material.status, body });
         }
         note(outcome);
         if let Some(root) = material.document.map(|d| &d.root).filter(|root| root.get("error").is_some())
             && self.binding == Binding::JsonRpc
-            && !root
-                .get("id")
-                .is_some_and(|theirs| says_the_same(&Node::Raw(call.id.as_json().into()), theirs))
+            && !root.get("id").is_some_and(|theirs| is_token(call.id.as_json(), theirs))
         {
             outcome.rules.insert(if call.id == Id::Null { Rule::Q2 } else { Rule::Q1 });
         }
@@ -176,6 +175,6 @@ fn says_so_already(fault: &Fault, frame: &Frame<'_>, material: &Material<'_>, ro
     if !matches!(details, Some(Node::Array(_))) && (is_a2a || details.is_some()) {
         return false;
     }
-    let shaped = frame.shape(fault, Additions::of_host(fault), &mut Outcome::default());
-    (material.any_status || shaped.status == material.status) && says_the_same(&shaped.body, root)
+    let (status, ours) = frame.tree(fault, Additions::of_host(fault), &mut Outcome::default());
+    (material.any_status || status == material.status) && says_the_same(&ours, root)
 }

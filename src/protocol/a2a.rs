@@ -80,9 +80,14 @@ impl A2aError {
     /// From a reason in any spelling hosts use: `TaskNotFoundError`, `taskNotFound`, `task-not-found` (F-2).
     #[must_use]
     pub fn from_reason(spelling: &str) -> Option<Self> {
-        let folded = fold(spelling);
-        let folded = folded.strip_suffix("error").unwrap_or(&folded);
-        Self::ALL.into_iter().find(|e| folded_bytes(e.reason()).eq(folded.bytes()))
+        Self::from_folded(&fold(spelling))
+    }
+
+    /// The same from what [`fold`] makes of it.
+    #[must_use]
+    pub fn from_folded(folded: &str) -> Option<Self> {
+        let name = folded.strip_suffix("error").unwrap_or(folded);
+        Self::ALL.into_iter().find(|error| folded_bytes(error.reason()).eq(name.bytes()))
     }
 
     /// The HTTP status of the HTTP+JSON binding (A2A §5.4).
@@ -126,7 +131,10 @@ impl A2aError {
 /// A name without case and punctuation, so that every spelling of it is one.
 #[must_use]
 pub fn fold(name: &str) -> String {
-    folded_bytes(name).map(char::from).collect()
+    let mut folded = name.to_owned();
+    folded.retain(|c| c.is_ascii_alphanumeric());
+    folded.make_ascii_lowercase();
+    folded
 }
 
 fn folded_bytes(name: &str) -> impl Iterator<Item = u8> {

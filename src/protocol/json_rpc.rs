@@ -85,6 +85,12 @@ pub const UNKNOWN_CODE: &str = "The agent returned an error";
 /// `None` if it is no integer that fits 64 bits.
 #[must_use]
 pub fn integral(spelling: &str) -> Option<i64> {
+    // Nearly all are spelled plainly.
+    if !spelling.starts_with('+')
+        && let Ok(plain) = spelling.parse()
+    {
+        return Some(plain);
+    }
     let (negative, rest) = match spelling.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, spelling),

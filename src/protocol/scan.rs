@@ -46,7 +46,7 @@ pub enum Quirk {
 /// What wants to know about a document. `depth` is 0 for the document's own value and 1 for a member
 /// or element of it.
 pub trait Visitor {
-    /// Hand the raw bytes of member names to [`Visitor::raw`] as well.
+    /// Hand the raw bytes of member names to [`Visitor::raw`] first, but for those that need no decoding.
     const RAW_NAMES: bool = false;
     /// A member's name, decoded; `None` if longer than [`NAME_MAX`].
     fn name(&mut self, depth: usize, name: Option<&[u8]>);
@@ -54,6 +54,10 @@ pub trait Visitor {
     fn begin(&mut self, depth: usize, kind: Kind) -> bool;
     /// The next raw bytes of the wanted scalar, quotes and escapes included.
     fn raw(&mut self, bytes: &[u8]);
+    /// All of a wanted string, if it came whole and needs no decoding: its raw bytes and what is between the quotes.
+    fn text(&mut self, raw: &[u8], _text: &[u8]) {
+        self.raw(raw);
+    }
     /// The value is complete.
     fn end(&mut self, depth: usize, kind: Kind);
 }
@@ -337,8 +341,7 @@ impl Scanner {
                     match byte {
                         b'"' => {
                             // Nearly every name is here whole, without an escape, and a colon follows it.
-                            if !V::RAW_NAMES
-                                && let Some((name, [b':', value @ ..])) = plain_text(after)
+                            if let Some((name, [b':', value @ ..])) = plain_text(after)
                                 && name.len() <= NAME_MAX
                             {
                                 visitor.name(self.nest.depth, Some(name));
@@ -446,7 +449,7 @@ impl Scanner {
         self.wanted = visitor.begin(self.nest.depth, Kind::String);
         if let Some((text, left)) = plain_text(after) {
             if self.wanted {
-                visitor.raw(rest.get(..text.len() + 2).unwrap_or(rest));
+                visitor.text(rest.get(..text.len() + 2).unwrap_or(rest), text);
             }
             self.close(Kind::String, visitor);
             return left;

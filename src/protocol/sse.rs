@@ -17,16 +17,19 @@ impl Framing {
     /// From a media type, in any case and with any parameters (S-1).
     #[must_use]
     pub fn of(media_type: &str) -> Option<Self> {
-        let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match essence.as_str() {
-            "text/event-stream" => Some(Self::Sse),
-            "application/x-ndjson"
-            | "application/ndjson"
-            | "application/jsonl"
-            | "application/x-jsonlines"
-            | "application/json-lines" => Some(Self::Lines),
-            _ => None,
+        const LINES: [&str; 5] = [
+            "application/x-ndjson",
+            "application/ndjson",
+            "application/jsonl",
+            "application/x-jsonlines",
+            "application/json-lines",
+        ];
+        let end = memchr(b';', media_type.as_bytes()).unwrap_or(media_type.len());
+        let essence = media_type.get(..end).unwrap_or(media_type).trim();
+        if essence.eq_ignore_ascii_case("text/event-stream") {
+            return Some(Self::Sse);
         }
+        LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)).then_some(Self::Lines)
     }
 }
 

@@ -3,7 +3,12 @@
 
 use std::borrow::Cow;
 
+use compact_str::{CompactString, ToCompactString};
+
 use super::scan::{DEPTH_COMMON, Kind, Malformed, Scanner, Visitor};
+
+/// A name or a text. Nearly all are short or written in the program: neither kind costs an allocation.
+pub type Text = CompactString;
 
 /// One JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,13 +16,13 @@ pub enum Node {
     Null,
     Bool(bool),
     /// As it was spelled.
-    Number(Box<str>),
+    Number(Text),
     /// Decoded.
-    String(Box<str>),
+    String(Text),
     Array(Vec<Node>),
-    Object(Vec<(Box<str>, Node)>),
+    Object(Vec<(Text, Node)>),
     /// A token that is written as it is: a request's id, which is never re-escaped.
-    Raw(Box<str>),
+    Raw(Text),
     /// Nested deeper than common parsers read; never written.
     Opaque,
 }
@@ -28,14 +33,20 @@ impl Node {
         Self::String(text.into())
     }
 
+    /// A string of the program's.
+    #[must_use]
+    pub const fn word(text: &'static str) -> Self {
+        Self::String(Text::const_new(text))
+    }
+
     #[must_use]
     pub fn integer(number: i64) -> Self {
-        Self::Number(number.to_string().into())
+        Self::Number(number.to_compact_string())
     }
 
     /// An object of these members.
     #[must_use]
-    pub fn object<const N: usize>(members: [(&str, Node); N]) -> Self {
+    pub fn object<const N: usize>(members: [(&'static str, Node); N]) -> Self {
         Self::Object(members.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 
@@ -47,7 +58,7 @@ impl Node {
 
     /// The members of an object; nothing of anything else.
     #[must_use]
-    pub fn members(&self) -> &[(Box<str>, Node)] {
+    pub fn members(&self) -> &[(Text, Node)] {
         if let Self::Object(members) = self { members } else { &[] }
     }
 
@@ -78,10 +89,7 @@ impl Node {
         match self {
             Self::Array(elements) => elements.iter().any(Self::has_duplicates),
             Self::Object(members) => {
-                let mut names: Vec<&str> = members.iter().map(|(n, _)| &**n).collect();
-                names.sort_unstable();
-                names.windows(2).any(|w| matches!(w, [a, b] if a == b))
-                    || members.iter().any(|(_, v)| v.has_duplicates())
+                has_twins(members) || members.iter().any(|(_, value)| value.has_duplicates())
             }
             _ => false,
         }
@@ -122,10 +130,29 @@ impl Node {
 
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(256);
+        let mut out = Vec::with_capacity(512);
         self.write(&mut out);
         out
     }
+}
+
+/// Whether two members have the same name.
+fn has_twins(members: &[(Text, Node)]) -> bool {
+    /// So few are compared with each other faster than they are sorted.
+    const FEW: usize = 8;
+    if members.len() <= FEW {
+        let mut rest = members;
+        while let [(name, _), more @ ..] = rest {
+            if more.iter().any(|(other, _)| other == name) {
+                return true;
+            }
+            rest = more;
+        }
+        return false;
+    }
+    let mut names: Vec<&str> = members.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
 }
 
 /// Writes a JSON string, quotes included.
@@ -214,14 +241,16 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Malformed> {
 #[derive(Debug)]
 struct Open {
     node: Node,
-    name: Box<str>,
+    name: Text,
 }
 
 #[derive(Debug, Default)]
 struct Builder {
     open: Vec<Open>,
     token: Vec<u8>,
-    name: Box<str>,
+    /// The string that was read last, if it needed no decoding.
+    plain: Option<Text>,
+    name: Text,
     root: Option<Node>,
     odd: bool,
 }
@@ -238,21 +267,36 @@ impl Builder {
         }
     }
 
-    fn decoded(&mut self) -> Box<str> {
+    fn decoded(&mut self) -> Text {
+        if let Some(plain) = self.plain.take() {
+            return plain;
+        }
         let (text, odd) = decode_string(&self.token);
         self.odd |= odd;
         text.into()
+    }
+
+    /// Takes a text that has no escape in it.
+    fn take_plain(&mut self, text: &[u8]) {
+        match std::str::from_utf8(text) {
+            Ok(text) => self.plain = Some(text.into()),
+            Err(_) => self.token.extend_from_slice(text),
+        }
     }
 }
 
 impl Visitor for Builder {
     const RAW_NAMES: bool = true;
 
-    fn name(&mut self, depth: usize, _name: Option<&[u8]>) {
+    fn name(&mut self, depth: usize, name: Option<&[u8]>) {
+        if let Some(name) = name.filter(|_| self.token.is_empty()) {
+            self.take_plain(name);
+        }
         if depth <= DEPTH_COMMON {
             self.name = self.decoded();
         }
         self.token.clear();
+        self.plain = None;
     }
 
     fn begin(&mut self, depth: usize, kind: Kind) -> bool {
@@ -273,9 +317,14 @@ impl Visitor for Builder {
         self.token.extend_from_slice(bytes);
     }
 
+    fn text(&mut self, _raw: &[u8], text: &[u8]) {
+        self.take_plain(text);
+    }
+
     fn end(&mut self, depth: usize, kind: Kind) {
         if depth > DEPTH_COMMON {
             self.token.clear();
+            self.plain = None;
             return;
         }
         let value = match kind {
@@ -286,7 +335,7 @@ impl Visitor for Builder {
                 node
             }
             Kind::String => Node::String(self.decoded()),
-            Kind::Number => Node::Number(String::from_utf8_lossy(&self.token).into()),
+            Kind::Number => Node::Number(Text::from_utf8_lossy(&self.token)),
             Kind::True => Node::Bool(true),
             Kind::False => Node::Bool(false),
             Kind::Null => Node::Null,

@@ -79,7 +79,7 @@ pub fn marker() -> ALPN {
 /// Whether a request failed before any of it was written, so that its host cannot have seen it (P-2).
 pub fn is_unsent(error: &Error) -> bool {
     let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
-    cause.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<Unsent>())
+    matches!(cause.and_then(io::Error::get_ref), Some(inner) if inner.is::<Unsent>())
 }
 
 /// A failed write that took nothing of the request.
@@ -273,12 +273,7 @@ impl AsyncRead for Joined {
 
 impl AsyncWrite for Joined {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if !self.head.is_empty() {
-            let taken = ready!(self.poll_join(cx, buf))?;
-            if taken > 0 {
-                return Poll::Ready(Ok(taken));
-            }
-        } else {
+        if self.head.is_empty() {
             let note = NOTE.get();
             if note.head && note.connection == self.id() {
                 NOTE.set(Note { head: false, ..note });
@@ -287,6 +282,11 @@ impl AsyncWrite for Joined {
                     self.unsent = true;
                     return Poll::Ready(Ok(buf.len()));
                 }
+            }
+        } else {
+            let taken = ready!(self.poll_join(cx, buf))?;
+            if taken > 0 {
+                return Poll::Ready(Ok(taken));
             }
         }
         let written = ready!(Pin::new(self.below_mut()).poll_write(cx, buf));

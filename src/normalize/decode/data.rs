@@ -4,7 +4,7 @@ use super::Evidence;
 use crate::protocol::a2a::{A2aError, DOMAIN, OPENWOP_DOMAIN, fold};
 use crate::protocol::google_rpc::{ERROR_INFO, STRUCT, full_type};
 use crate::protocol::openwop::reason_is_unreadable;
-use crate::protocol::tree::Node;
+use crate::protocol::tree::{Node, Text};
 
 /// Candidates kept of one answer; more is no error data but a dump.
 const KEEP_MAX: usize = 256;
@@ -123,11 +123,11 @@ fn read_reason(object: &Node, evidence: &mut Evidence) {
         Some(Node::String(domain)) if !domain.is_empty() => &**domain,
         _ => DOMAIN,
     };
+    let folded = fold(reason);
     if domain == DOMAIN {
-        evidence.a2a = evidence.a2a.or_else(|| A2aError::from_reason(reason));
+        evidence.a2a = evidence.a2a.or_else(|| A2aError::from_folded(&folded));
     }
     let is_openwop = domain == OPENWOP_DOMAIN;
-    let folded = fold(reason);
     let folded = folded.strip_suffix("error").unwrap_or(&folded);
     evidence.says_forbidden |=
         matches!(folded, "permissiondenied" | "forbidden" | "unauthorized" | "accessdenied")
@@ -164,7 +164,7 @@ pub fn read_versions(object: &Node, evidence: &mut Evidence) {
     }
 }
 
-fn read_metadata(members: &[(Box<str>, Node)], evidence: &mut Evidence) {
+fn read_metadata(members: &[(Text, Node)], evidence: &mut Evidence) {
     for (name, value) in members {
         push_metadata(name, value, evidence);
     }
