@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pingora::listeners::TcpSocketOptions;
+use pingora::listeners::{L4BufferSettings, ListenerConfig, TcpSocketOptions};
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignalWatch};
 use pingora::services::ServiceWithDependents;
@@ -100,7 +100,11 @@ fn service(conf: &Arc<ServerConf>, hosts: &Arc<Hosts>, listen: &str, index: usiz
     let mut service = Service::new(format!("proxy-{index}"), Front::new(proxy, hosts));
     let mut socket = TcpSocketOptions::default();
     socket.so_reuseport = Some(true);
-    service.add_tcp_with_settings(&respelled(listen, index), socket);
+    // Pingora puts 64 KiB before every connection's reads, which only TLS with its small records gains
+    // from: heads and bodies are read into buffers of their own.
+    let unbuffered = L4BufferSettings::default().read(0);
+    let address = respelled(listen, index);
+    service.add_listener(ListenerConfig::tcp(address).tcp_socket_options(socket).l4_buffer(unbuffered));
     service.threads = Some(1);
     service
 }
