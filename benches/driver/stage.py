@@ -44,7 +44,7 @@ class Stage:
 
     def errata(self, name="a2a-errata", hosts=None, binary=None, flags=(), paths=()):
         port = free_port()
-        hosts = hosts or [Host([*PATHS, *paths])]
+        hosts = hosts or [Host(list(dict.fromkeys([*PATHS, *paths])))]
         config = self.out / f"{name}.toml"
         config.write_text(f'[listen]\naddress = "127.0.0.1:{port}"\n[admin]\naddress = ""\n'
                           + "".join(host.toml(self.direct.address) for host in hosts))
