@@ -1,10 +1,6 @@
 //! What the proxy is compared with: Pingora passing everything through, with the runtime settings of
 //! `src/proxy/server.rs` (a service per core on one port, one thread each, no work stealing, the same
 //! pool) and the same allocator, and nothing else. No hook but the one that Pingora requires.
-//!
-//! `bare LISTEN UPSTREAM`, both `ADDRESS:PORT`; runs until it is ended.
-#![forbid(unsafe_code)]
-#![allow(clippy::expect_used, reason = "a measurement may end by panicking")]
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,9 +13,6 @@ use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service;
 use pingora::upstreams::peer::HttpPeer;
 use pingora_error::Result;
-
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 struct Bare(SocketAddr);
 
@@ -42,8 +35,9 @@ impl ProxyHttp for Bare {
     }
 }
 
-fn main() {
-    let [listen, upstream] = [1, 2].map(|n| std::env::args().nth(n).expect("bare LISTEN UPSTREAM"));
+/// `bare LISTEN UPSTREAM`, both `ADDRESS:PORT`; runs until it is ended.
+pub fn run(words: &[String]) {
+    let [listen, upstream] = words else { panic!("bare LISTEN UPSTREAM") };
     let upstream = upstream.parse().expect("UPSTREAM is ADDRESS:PORT");
     let (address, port) = listen.rsplit_once(':').expect("LISTEN is ADDRESS:PORT");
 

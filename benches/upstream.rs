@@ -1,46 +1,48 @@
-//! A host that costs next to nothing: fixed answers, written in one piece, chosen by the request's
-//! path. It prints `listening ADDRESS:PORT` and runs until it is ended.
+//! A host that costs next to nothing: fixed answers, written in one piece, chosen by the request's path.
 //!
-//! | path | answer |
+//! | path begins with | answer |
 //! |---|---|
 //! | `/small` | a JSON-RPC success of 300 bytes |
 //! | `/large` | a JSON-RPC success of 64 KiB |
 //! | `/error` | a legacy error (403 with an envelope) that has to be rewritten |
 //! | `/fault` | a legacy error whose data has to be read and dropped |
-//! | `/huge` | a JSON-RPC success of 256 MiB |
+//! | `/result/N` | a JSON-RPC success of N bytes |
 //! | `/held/N` | an error of 1 MiB, its last bytes only when N requests wait for theirs |
-#![forbid(unsafe_code)]
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::cast_precision_loss,
-    reason = "a measurement may end by panicking"
-)]
+//! | `/open` | a stream with one event that does not end |
+//! | `/events/N/RATE/COUNT` | once N requests wait: COUNT events on each stream, RATE a second, each with the time at which it was written; those of all streams are evenly spaced |
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::io::Write;
+use std::net::TcpStream as BlockingStream;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 
-const HUGE: usize = 256 << 20;
+use super::streams::STAMP;
+use super::wire;
+
 const HELD: usize = 1 << 20;
-/// How long a held error waits for the others: a request that never comes must not hang the run.
+/// How long a held error or a stream waits for the others: a request that never comes must not hang the run.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
+                      Server: legacy\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 struct Answers {
     small: Bytes,
     large: Bytes,
     error: Bytes,
     fault: Bytes,
-    /// What `/huge` repeats.
+    /// What `/result` repeats.
     filler: Bytes,
     /// The held error but for its end, and the end.
     held: (Bytes, Bytes),
-    barrier: std::sync::Mutex<Option<(usize, Arc<Barrier>)>>,
+    barrier: Mutex<Option<(usize, Arc<Barrier>)>>,
+    /// Streams that wait for the others of theirs.
+    gathering: Mutex<Vec<BlockingStream>>,
 }
 
 fn answer(status: &str, body: &str) -> Bytes {
@@ -54,11 +56,22 @@ fn head(status: &str, length: usize) -> String {
     )
 }
 
+const BEFORE: &str = r#"{"jsonrpc":"2.0","id":7,"result":{"task":{"id":"task-1","contextId":"context-1","status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":""#;
+const AFTER: &str = r#""}]}]}}}"#;
+
 /// A JSON-RPC success of exactly `length` bytes.
 fn success(length: usize) -> String {
-    let before = r#"{"jsonrpc":"2.0","id":7,"result":{"task":{"id":"task-1","contextId":"context-1","status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":""#;
-    let after = r#""}]}]}}}"#;
-    format!("{before}{}{after}", "x".repeat(length - before.len() - after.len()))
+    format!("{BEFORE}{}{AFTER}", "x".repeat(length - BEFORE.len() - AFTER.len()))
+}
+
+/// A chunk with one success event.
+fn event() -> String {
+    let event = format!(
+        "data: {{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"statusUpdate\":{{\"taskId\":\"task-1\",\"contextId\":\"context-1\",\
+         \"status\":{{\"state\":\"TASK_STATE_WORKING\"}},\"metadata\":{{{STAMP}{}\"}}}}}}}}\n\n",
+        wire::now()
+    );
+    format!("{:x}\r\n{event}\r\n", event.len())
 }
 
 impl Answers {
@@ -82,7 +95,8 @@ impl Answers {
             ),
             filler: "x".repeat(256 << 10).into(),
             held: (format!("{}{held}{fill}", head("200 OK", HELD)).into(), "]}}}".into()),
-            barrier: std::sync::Mutex::default(),
+            barrier: Mutex::default(),
+            gathering: Mutex::default(),
         }
     }
 
@@ -94,16 +108,23 @@ impl Answers {
             _ => known.insert((number, Arc::new(Barrier::new(number)))).1.clone(),
         }
     }
+
+    /// One more stream; all of them once it is the last that was waited for.
+    fn gather(&self, stream: BlockingStream, number: usize) -> Option<Vec<BlockingStream>> {
+        let mut gathering = self.gathering.lock().expect("no panic while locked");
+        gathering.push(stream);
+        (gathering.len() >= number).then(|| std::mem::take(&mut *gathering))
+    }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> std::io::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    println!("listening {}", listener.local_addr()?);
+/// Prints `listening ADDRESS:PORT` and runs until it is ended.
+pub async fn run() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    println!("listening {}", listener.local_addr().expect("an address"));
     let answers = Arc::new(Answers::new());
     loop {
-        let (stream, _) = listener.accept().await?;
-        stream.set_nodelay(true)?;
+        let (stream, _) = listener.accept().await.expect("a connection");
+        stream.set_nodelay(true).expect("a TCP connection");
         let answers = answers.clone();
         tokio::spawn(async move {
             // A proxy that hangs up is its business.
@@ -113,59 +134,75 @@ async fn main() -> std::io::Result<()> {
 }
 
 async fn serve(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> {
-    let mut buffer = Vec::with_capacity(16 << 10);
+    let mut buffer = Vec::with_capacity(2 << 10);
     loop {
-        let Some(end) = read_head(&mut stream, &mut buffer).await? else { return Ok(()) };
+        let Some(end) = wire::read_head(&mut stream, &mut buffer).await? else { return Ok(()) };
         let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
-        read_body(&mut stream, &mut buffer, end, length(&head)).await?;
+        let length = wire::content_length(&buffer[..end]).unwrap_or(0);
+        read_body(&mut stream, &mut buffer, end, length).await?;
         let path = head.split(' ').nth(1).unwrap_or_default();
-        match path {
-            "/small" => stream.write_all(&answers.small).await?,
-            "/large" => stream.write_all(&answers.large).await?,
-            "/error" => stream.write_all(&answers.error).await?,
-            "/fault" => stream.write_all(&answers.fault).await?,
-            "/huge" => huge(&mut stream, answers).await?,
-            _ => {
-                let number = path.strip_prefix("/held/").and_then(|n| n.parse().ok()).unwrap_or(1);
+        let mut segments = path.split('/').skip(1);
+        let name = segments.next().unwrap_or_default();
+        let mut number = || segments.next().and_then(|segment| segment.parse().ok()).unwrap_or(1);
+        match name {
+            "small" => stream.write_all(&answers.small).await?,
+            "large" => stream.write_all(&answers.large).await?,
+            "error" => stream.write_all(&answers.error).await?,
+            "fault" => stream.write_all(&answers.fault).await?,
+            "result" => result(&mut stream, answers, number()).await?,
+            "held" => {
                 stream.write_all(&answers.held.0).await?;
-                let _ = tokio::time::timeout(PATIENCE, answers.barrier(number).wait()).await;
+                let _ = tokio::time::timeout(PATIENCE, answers.barrier(number()).wait()).await;
                 stream.write_all(&answers.held.1).await?;
             }
+            "open" => {
+                stream.write_all(format!("{STREAM}{}", event()).as_bytes()).await?;
+                while stream.read(&mut [0; 64]).await? > 0 {}
+                return Ok(());
+            }
+            "events" => {
+                stream.write_all(STREAM.as_bytes()).await?;
+                let stream = stream.into_std()?;
+                stream.set_nonblocking(false)?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                if let Some(streams) = answers.gather(stream, number()) {
+                    let (rate, count) = (number(), number());
+                    std::thread::spawn(move || pace(streams, rate, count));
+                }
+                return Ok(());
+            }
+            _ => panic!("no answer for {path}"),
         }
     }
 }
 
-async fn huge(stream: &mut TcpStream, answers: &Answers) -> std::io::Result<()> {
-    let (before, after) = (r#"{"jsonrpc":"2.0","id":7,"result":{"text":""#, r#""}}"#);
-    stream.write_all(head("200 OK", HUGE).as_bytes()).await?;
-    stream.write_all(before.as_bytes()).await?;
-    let mut left = HUGE - before.len() - after.len();
+/// Writes the events of streams that began together. A thread of its own: the runtime's timer knows only
+/// milliseconds, and would let events leave in bunches.
+fn pace(mut streams: Vec<BlockingStream>, rate: usize, count: usize) {
+    let number = streams.len();
+    let gap = Duration::from_secs(1).div_f64((rate * number) as f64);
+    let began = Instant::now();
+    for turn in 0..count * number {
+        let due = gap.mul_f64(turn as f64);
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+        if streams[turn % number].write_all(event().as_bytes()).is_err() {
+            return; // the client will miss it
+        }
+    }
+    for stream in &mut streams {
+        let _ = stream.write_all(b"0\r\n\r\n");
+    }
+}
+
+async fn result(stream: &mut TcpStream, answers: &Answers, length: usize) -> std::io::Result<()> {
+    let mut left = length - BEFORE.len() - AFTER.len();
+    stream.write_all(format!("{}{BEFORE}", head("200 OK", length)).as_bytes()).await?;
     while left > 0 {
         let piece = answers.filler.slice(..left.min(answers.filler.len()));
         stream.write_all(&piece).await?;
         left -= piece.len();
     }
-    stream.write_all(after.as_bytes()).await
-}
-
-/// Reads until a head is whole; where it ends. `None` when the connection is over.
-async fn read_head(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
-    loop {
-        if let Some(end) = memchr::memmem::find(buffer, b"\r\n\r\n") {
-            return Ok(Some(end + 4));
-        }
-        if stream.read_buf(buffer).await? == 0 {
-            return Ok(None);
-        }
-    }
-}
-
-fn length(head: &str) -> usize {
-    let of = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
-    };
-    head.lines().find_map(of).unwrap_or(0)
+    stream.write_all(AFTER.as_bytes()).await
 }
 
 /// Drops the head and the body from the buffer, reading what is missing of the body.

@@ -88,6 +88,44 @@ fn each_event_is_there_before_the_next_one_is_sent() {
     assert!(client.until(b"0\r\n\r\n").is_some());
 }
 
+/// S-2: an event is with the client while the host says nothing more, however the stream is framed, on
+/// either binding, and whether it is one that passes or one that is rewritten.
+#[test]
+fn no_event_waits_for_the_next() {
+    let head =
+        |media: &str, framing: &str| format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n{framing}\r\n");
+    let status = "{\"error\":{\"code\":404,\"status\":\"NOT_FOUND\",\"message\":\"at /srv/acme\"}}";
+    let rest_bad = format!("event: error\ndata: {status}\n\n");
+    let rest_good = "data: {\"statusUpdate\":{\"taskId\":\"t\"}}\n\n";
+    let rest_call = post("/rest/message:stream", "{\"message\":{}}").replacen(
+        "Host:",
+        "Accept: text/event-stream\r\nHost:",
+        1,
+    );
+    for (media, call, good, bad) in [
+        ("text/event-stream", stream_call(), GOOD, BAD),
+        ("application/x-ndjson", stream_call(), &GOOD[12..GOOD.len() - 1], &BAD[6..BAD.len() - 1]),
+        ("text/event-stream", rest_call, rest_good, rest_bad.as_str()),
+    ] {
+        for framing in ["Transfer-Encoding: chunked\r\n", "Connection: close\r\n", ""] {
+            let (host, say) = puppet();
+            let proxy = Proxy::start(&host);
+            let mut client = proxy.client();
+            client.send(&call);
+            let framed = |event: &str| if framing.starts_with('T') { chunk(event) } else { event.to_owned() };
+            say.send(head(media, framing)).unwrap();
+            for event in [good, bad, good] {
+                say.send(framed(event)).unwrap();
+                // The host waits for the client here: nothing else is on its way.
+                let is_there = if event == bad { "\"code\":" } else { good.trim_end() };
+                for part in [is_there, "\n"] {
+                    assert!(client.until(part.as_bytes()).is_some(), "{media} {framing} {event}");
+                }
+            }
+        }
+    }
+}
+
 /// Many hosts end their lines with CRLF and keep connections alive with a lone comment: a client that
 /// waits for the LF, or for the comment, gets it at once (S-2).
 #[test]

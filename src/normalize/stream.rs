@@ -28,6 +28,10 @@ const DECODED_AT_ONCE: usize = 64 << 20;
 /// Blank bytes that may come before a document.
 const LEAD_MAX: usize = 64;
 
+/// Bytes of data that are looked at before it is asked whether they were enough: a success says so in its
+/// first forty, and the rest of it is not parsed (S-2).
+const LOOK: usize = 64;
+
 /// What an event's data tells so far.
 #[derive(Debug, Default)]
 struct Reading {
@@ -45,6 +49,16 @@ struct EventWatch {
     is_payload: bool,
     /// A `StreamResponse` member has begun before an error did (A2A §11.7).
     payload_begun: bool,
+}
+
+impl EventWatch {
+    /// A success has begun before anything of an error (S-2).
+    fn is_success(&self, binding: Binding) -> bool {
+        match binding {
+            Binding::JsonRpc => self.watch.flows(),
+            Binding::HttpJson => self.payload_begun,
+        }
+    }
 }
 
 impl Visitor for EventWatch {
@@ -181,15 +195,6 @@ impl Stream {
         self.held.len() + self.waiting_len + backlog
     }
 
-    /// A success has begun before anything of an error (S-2).
-    fn is_success(&self) -> bool {
-        let watch = &self.reading.watch;
-        match self.binding {
-            Binding::JsonRpc => watch.watch.flows(),
-            Binding::HttpJson => watch.payload_begun,
-        }
-    }
-
     fn next_event(&mut self) {
         self.reading = Reading::default();
         self.doing = Doing::Wondering;
@@ -249,6 +254,8 @@ impl Exchange {
             return;
         }
         let intake = self.policy.intake_bytes;
+        // Nothing that follows makes an error of what began as a success.
+        let decides = !self.policy.cap.success;
         let mut at = 0;
         // What may go out as it is, in one piece, from here.
         let mut from = 0;
@@ -257,11 +264,15 @@ impl Exchange {
             let wondering = stream.doing == Doing::Wondering;
             let room = if wondering { stream.room(intake) } else { usize::MAX };
             let rest = bytes.get(at..at.saturating_add(room).min(bytes.len())).unwrap_or_default();
+            let binding = stream.binding;
             let Reading { scanner, watch, malformed, len } = &mut stream.reading;
             let step = stream.splitter.next(rest, &mut |data| {
                 *len += data.len();
-                if wondering && !*malformed {
-                    *malformed = scanner.feed(data, watch).is_err();
+                for part in data.chunks(LOOK) {
+                    if !wondering || *malformed || decides && watch.is_success(binding) {
+                        break;
+                    }
+                    *malformed = scanner.feed(part, watch).is_err();
                 }
             });
             let end = at + step.taken;
@@ -275,14 +286,14 @@ impl Exchange {
             }
             let has_data = step.ended.unwrap_or(stream.splitter.has_data());
             let len = stream.held.len() + step.taken;
-            let is_success = stream.is_success()
+            let is_success = stream.reading.watch.is_success(binding)
                 || stream.binding == Binding::HttpJson
                     && len > JUDGED_WHOLE
                     && has_data
                     && !stream.reading.malformed
                     && !stream.reading.watch.watch.has_error()
                     && !stream.is_named_error();
-            if wondering && is_success && !self.policy.cap.success {
+            if wondering && is_success && decides {
                 stream.doing = Doing::Passing;
                 let held = std::mem::take(&mut stream.held);
                 self.open_stream();

@@ -10,6 +10,7 @@
 //! looks at what it is.
 
 use std::mem;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -122,15 +123,45 @@ pub async fn keep(session: &mut Box<ServerSession>) {
 
 #[async_trait]
 impl HttpServerApp for Door {
-    async fn process_new_http(
-        self: &Arc<Self>,
-        mut session: ServerSession,
-        shutdown: &ShutdownWatch,
-    ) -> Option<ReusedHttpStream> {
+    /// An `async fn` written out: as one it would keep room for the session itself, twice, for as long as
+    /// the request takes, and a stream takes long.
+    fn process_new_http<'a, 'b, 'f>(
+        self: &'a Arc<Self>,
+        session: ServerSession,
+        shutdown: &'b ShutdownWatch,
+    ) -> Pin<Box<dyn Future<Output = Option<ReusedHttpStream>> + Send + 'f>>
+    where
+        'a: 'f,
+        'b: 'f,
+        Self: 'f,
+    {
         if session.is_http2() {
             // Its head is read and checked by the HTTP/2 layer.
-            return self.proxy.process_new_http(session, shutdown).await;
+            return self.proxy.process_new_http(session, shutdown);
         }
+        Box::pin(self.serve(Box::new(session), shutdown))
+    }
+
+    fn h2_options(&self) -> Option<H2Options> {
+        self.proxy.h2_options()
+    }
+
+    fn server_options(&self) -> Option<&HttpServerOptions> {
+        Some(&self.options)
+    }
+
+    async fn http_cleanup(&self) {
+        self.proxy.http_cleanup().await;
+    }
+}
+
+impl Door {
+    /// One request of HTTP/1.
+    async fn serve(
+        self: &Arc<Self>,
+        mut session: Box<ServerSession>,
+        shutdown: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
         let mut ending = shutdown.clone();
         let read = tokio::select! {
             biased; // a request that is there is answered
@@ -138,10 +169,14 @@ impl HttpServerApp for Door {
             _ = ending.wait_for(|ending| *ending) => return None,
         };
         match read {
+            // Pingora opens no tunnels, and would say so under its own name.
             Ok(true) if session.req_header().method == Method::CONNECT => {
-                // Pingora opens no tunnels, and would say so under its own name.
-                let _ = own_answers::plain(&mut session, StatusCode::METHOD_NOT_ALLOWED).await;
-                session.shutdown().await;
+                let answer = async {
+                    let _ = own_answers::plain(&mut session, StatusCode::METHOD_NOT_ALLOWED).await;
+                    session.shutdown().await;
+                };
+                // Boxed, like the refusal below: what is rare takes no room in what is not.
+                Box::pin(answer).await;
                 None
             }
             Ok(true) => {
@@ -156,27 +191,18 @@ impl HttpServerApp for Door {
             }
             Ok(false) => None,
             Err(error) => {
-                if *error.etype() == ErrorType::InvalidHTTPHeader {
-                    // A client that is gone has no use for it.
-                    let _ = refuse(&self.hosts, &mut session).await;
-                    own_answers::linger(&mut session).await;
-                }
-                session.shutdown().await;
+                let answer = async {
+                    if *error.etype() == ErrorType::InvalidHTTPHeader {
+                        // A client that is gone has no use for it.
+                        let _ = refuse(&self.hosts, &mut session).await;
+                        own_answers::linger(&mut session).await;
+                    }
+                    session.shutdown().await;
+                };
+                Box::pin(answer).await;
                 None
             }
         }
-    }
-
-    fn h2_options(&self) -> Option<H2Options> {
-        self.proxy.h2_options()
-    }
-
-    fn server_options(&self) -> Option<&HttpServerOptions> {
-        Some(&self.options)
-    }
-
-    async fn http_cleanup(&self) {
-        self.proxy.http_cleanup().await;
     }
 }
 

@@ -53,9 +53,9 @@ struct Returned {
 }
 
 /// Dresses a session up as a custom one that does nothing of its own.
-pub fn disguise(session: ServerSession) -> (ServerSession, Arc<Slot>) {
+pub fn disguise(session: Box<ServerSession>) -> (ServerSession, Arc<Slot>) {
     let slot = Arc::new(Slot::default());
-    let holder = Holder { client: Some(Box::new(session)), held: None, slot: slot.clone() };
+    let holder = Holder { client: Some(session), held: None, slot: slot.clone() };
     (ServerSession::new_custom(Box::new(holder)), slot)
 }
 

@@ -5,7 +5,6 @@
 //! proposes: whether rules bind the request is decided by [`crate::normalize::Exchange::new`].
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
@@ -30,9 +29,11 @@ pub struct Hosts {
     all: Vec<Arc<Host>>,
     /// By lower-case `Host` value, as configured (with or without a port).
     by_authority: HashMap<Box<str>, usize>,
-    /// Hosts with a path of their own below a public authority, which several may share (P-3); the
-    /// longest path first.
-    by_public_path: Vec<usize>,
+    /// Hosts with a path of their own below a public authority, which several may share (P-3): by
+    /// authority, then by path.
+    by_public_path: HashMap<Box<str>, HashMap<Box<str>, usize>>,
+    /// Slashes in the public path that has most of them.
+    public_depth: usize,
     /// The host for every value that selects no other.
     fallback: Option<usize>,
     metrics: Arc<Metrics>,
@@ -95,9 +96,16 @@ impl Hosts {
             // Where clients know a host by an authority alone, that is one of its authorities.
             by_authority.entry(url.authority().into()).or_insert(index);
         }
-        let mut by_public_path: Vec<_> = public().filter(|(_, url)| !url.path().is_empty()).collect();
-        by_public_path.sort_by_key(|(_, url)| Reverse(url.path().len()));
-        let by_public_path = by_public_path.into_iter().map(|(index, _)| index).collect();
+        let mut by_public_path: HashMap<_, HashMap<_, _>> = HashMap::new();
+        let mut public_depth = 0;
+        for (index, url) in public().filter(|(_, url)| !url.path().is_empty()) {
+            public_depth = public_depth.max(url.path().matches('/').count());
+            by_public_path
+                .entry(url.authority().into())
+                .or_default()
+                .entry(url.path().into())
+                .or_insert(index);
+        }
         let pseudonym = pseudonym();
         // Shared by every request's copy; the name is letters, digits and dashes.
         let via = |protocol: &str| {
@@ -109,6 +117,7 @@ impl Hosts {
             all,
             by_authority,
             by_public_path,
+            public_depth,
             fallback,
             metrics: metrics.clone(),
             pseudonym,
@@ -133,15 +142,13 @@ impl Hosts {
         } else {
             authority.into()
         };
-        let is_below = |index: usize| {
-            let url = self.all.get(index).and_then(|host| host.public.as_ref()).map(Public::url);
-            url.is_some_and(|url| {
-                let named = [authority.as_ref(), without_port(&authority)].contains(&url.authority());
-                named && url.below(path).is_some()
-            })
-        };
-        if let Some(index) = self.by_public_path.iter().copied().find(|index| is_below(*index)) {
-            return Some(index);
+        let named = [authority.as_ref(), without_port(&authority)].map(|name| self.by_public_path.get(name));
+        if named.iter().any(Option::is_some) {
+            let at = |above: &str| named.iter().flatten().find_map(|paths| paths.get(above)).copied();
+            // The longest that there is.
+            if let Some(index) = heads(path).take(self.public_depth).filter_map(at).last() {
+                return Some(index);
+            }
         }
         let found = self.by_authority.get(authority.as_ref());
         found.or_else(|| self.by_authority.get(without_port(&authority))).copied()
@@ -257,6 +264,12 @@ impl Interfaces {
         }
         table
     }
+}
+
+/// The path's first segment, its first two, and so on.
+fn heads(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(end, _)| end).skip(1).chain([path.len()]);
+    ends.map(|end| path.get(..end).unwrap_or_default())
 }
 
 /// What may be the base path above an A2A route, the longest first.
@@ -380,6 +393,12 @@ mod tests {
             ("agents.example", "/one", Some("a")),
             ("Agents.Example:443", "/one/x", Some("a")),
             ("agents.example:8080", "/one/more/x", Some("b")),
+            ("agents.example", "/one/more", Some("b")),
+            ("agents.example", "/one/mores", Some("a")),
+            ("agents.example", "/one/more/and/more", Some("b")),
+            ("agents.example", "/one/", Some("a")),
+            ("agents.example", "one", None),
+            ("agents.example", "", None),
             ("agents.example", "/ones", None),
             ("agents.example", "/", None),
             ("a.internal", "/one/more", Some("a")),

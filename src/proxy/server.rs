@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pingora::apps::HttpServerOptions;
 use pingora::connectors::ConnectorOptions;
-use pingora::listeners::TcpSocketOptions;
+use pingora::listeners::{L4BufferSettings, ListenerConfig, TcpSocketOptions};
 use pingora::proxy::ProxyServiceBuilder;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignalWatch};
@@ -110,7 +110,11 @@ fn service(conf: &Arc<ServerConf>, hosts: &Arc<Hosts>, listen: &str, index: usiz
         .build();
     let mut socket = TcpSocketOptions::default();
     socket.so_reuseport = Some(true);
-    service.add_tcp_with_settings(&respelled(listen, index), socket);
+    // Pingora puts 64 KiB before every connection's reads, which only TLS with its small records gains
+    // from: heads and bodies are read into buffers of their own.
+    let unbuffered = L4BufferSettings::default().read(0);
+    let address = respelled(listen, index);
+    service.add_listener(ListenerConfig::tcp(address).tcp_socket_options(socket).l4_buffer(unbuffered));
     service.threads = Some(1);
     service
 }

@@ -1,0 +1,114 @@
+"""CPU time per request, in interleaved rounds; and of the rules alone, without a socket."""
+
+import dataclasses
+import shlex
+import statistics
+import subprocess
+
+from .processes import Failed, say
+from .report import Section, at_most, dots
+from .stage import turned
+
+
+@dataclasses.dataclass
+class Case:
+    """One kind of request whose CPU time is compared."""
+
+    key: str
+    title: str
+    bound: float
+    # What a2a-errata must answer, so that nothing else is measured by mistake.
+    status: int
+    requests: int
+
+
+CASES = [
+    Case("small", "300-byte success", 1.10, 200, 8000),
+    Case("large", "64 KiB success", 1.03, 200, 5000),
+    Case("fault", "rewritten error: JSON-RPC, legacy data", 1.25, 200, 8000),
+    Case("error", "rewritten error: 403 envelope to O-1", 1.25, 200, 8000),
+]
+
+
+def measure(stage):
+    say("speed: CPU time per request, interleaved with bare Pingora")
+    contenders = [stage.errata(), stage.bare()]
+    for extra in stage.options.extra:
+        name, _, command = extra.partition("=")
+        binary, *flags = shlex.split(command)
+        contenders.append(stage.errata(name, binary=binary, flags=flags))
+    cases = [case for case in CASES if case.key in (stage.options.case or case.key)]
+    results = rounds(stage, contenders, cases)
+    for contender in contenders:
+        contender.end()
+    note = f"Noise: bare Pingora differs from itself by {noise(results):.1f} % (median) from round to round."
+    ours = {case.key: ratios(results[case.key], "a2a-errata") for case in cases}
+    plots = {
+        "ratios": dots("CPU time over bare Pingora's, per pair (red: bound)",
+                       [(case.title, ours[case.key], case.bound) for case in cases], "x"),
+        "cpu": dots("CPU microseconds per request, per round",
+                    [(f"{case.key}: {name}", [one["cpu_us"] for one in of_one], None)
+                     for case in cases for name, of_one in results[case.key].items()], "", 0),
+    }
+    verdicts = [at_most(f"CPU, {case.title}", statistics.median(ours[case.key]), case.bound, "x", 3, spread=ours[case.key])
+                for case in cases]
+    head = ["case", "proxy", "CPU us/request", "min .. max", "x bare", "requests/s", "p50 us", "p99 us"]
+    return [Section("Speed", head, rows(results, cases), note, plots, verdicts)]
+
+
+def rounds(stage, contenders, cases):
+    """Each contender once per round and case, the order turned every time."""
+    results = {case.key: {proxy.name: [] for proxy in contenders} for case in cases}
+    for case in cases:
+        for proxy in contenders:  # connections, caches and the allocator get warm
+            said = stage.load(proxy, f"/{case.key}", 1500)
+            if proxy.name != "bare" and said["status"] != case.status:
+                raise Failed(f"{proxy.name} answers /{case.key} with {said['status']:.0f}")
+    number = stage.options.rounds or (5 if stage.options.quick else 20)
+    for turn in range(number):
+        for case in cases:
+            requests = case.requests // (2 if stage.options.quick else 1)
+            for proxy in turned(contenders, turn):
+                results[case.key][proxy.name].append(stage.load(proxy, f"/{case.key}", requests))
+        say(f"  round {turn + 1} of {number}")
+    return results
+
+
+def ratios(results, name):
+    return [ours["cpu_us"] / bare["cpu_us"] for ours, bare in zip(results[name], results["bare"])]
+
+
+def noise(results):
+    """How much bare Pingora differs from itself from one round to the next: the median distance, in
+    percent. What is smaller than this says nothing in a single pair."""
+    steps = []
+    for of_one in results.values():
+        values = [one["cpu_us"] for one in of_one["bare"]]
+        steps += [abs(b / a - 1) for a, b in zip(values, values[1:])]
+    return statistics.median(steps) * 100 if steps else 0.0
+
+
+def rows(results, cases):
+    found = []
+    for case in cases:
+        for name, of_one in results[case.key].items():
+            median = {key: statistics.median(one[key] for one in of_one) for key in of_one[0]}
+            ratio = "1" if name == "bare" else f"{statistics.median(ratios(results[case.key], name)):.3f}"
+            cpu = [one["cpu_us"] for one in of_one]
+            found.append([case.title, name, f"{median['cpu_us']:.1f}", f"{min(cpu):.1f} .. {max(cpu):.1f}", ratio,
+                          f"{median['per_s']:.0f}", f"{median['p50_us']:.0f}", f"{median['p99_us']:.0f}"])
+    return found
+
+
+def measure_rules(stage):
+    """Nanoseconds of one exchange without a socket, by kind."""
+    say("the rules alone")
+    command = [stage.found["bench"], "rules"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    # The least: nothing makes a computation faster than it is, and much makes it slower.
+    least = {name: float(numbers[0]) for name, *numbers in lines}
+    # A whole piece at a time comes from the network; none of it but the first 4 KiB is looked at.
+    factor = least["success 1 MiB"] / least["success 4 KiB"]
+    verdict = at_most("classifying 1 MiB over 4 KiB", factor, 1.5, "x")
+    return [Section("The rules alone", ["one exchange", "ns (least)", "median", "most"], lines, verdicts=[verdict])]
