@@ -115,6 +115,9 @@ pub async fn linger(client: &mut ServerSession) {
         return;
     }
     client.shutdown().await;
+    if !has_head(client) {
+        return;
+    }
     client.set_pipelining_enabled(false);
     // Whatever goes wrong from here on, the answer is out.
     let _ = tokio::time::timeout(LINGER, async {
@@ -129,6 +132,12 @@ pub async fn linger(client: &mut ServerSession) {
         }
     })
     .await;
+}
+
+/// Whether the request's head could be read. Pingora panics when it is asked for one that could not, or for
+/// the body behind it; its summary has a dash then.
+pub fn has_head(client: &ServerSession) -> bool {
+    client.as_http1().is_none_or(|http1| !http1.request_summary().starts_with("- "))
 }
 
 #[cfg(test)]
