@@ -3,6 +3,7 @@
 
 mod check;
 mod demo;
+mod report;
 mod run;
 mod sources;
 
@@ -35,6 +36,8 @@ enum Command {
     Demo(demo::Args),
     /// Validate a configuration and print what is in effect.
     Check(check::Args),
+    /// Tell what is still repaired per host, and whether the shim can go.
+    Report(report::Args),
 }
 
 /// Do what the command line says. Bad command lines end the process with code 2.
@@ -44,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

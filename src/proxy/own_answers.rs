@@ -11,6 +11,7 @@ use pingora_error::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::ResponseHeader;
 
 use crate::normalize::{Failure, OwnAnswer};
+use crate::observe::UpstreamFailure;
 
 /// How long a client that is still sending is listened to after it was refused.
 const LINGER: Duration = Duration::from_secs(2);
@@ -49,6 +50,26 @@ pub fn of_upstream(error: &Error) -> OwnAnswer {
     match failure(error) {
         Failure::TimedOut => OwnAnswer::GatewayTimeout,
         Failure::Closed => OwnAnswer::BadGateway,
+    }
+}
+
+/// How the host's side failed, for the metrics.
+pub fn upstream_failure(error: &Error) -> UpstreamFailure {
+    match error.etype() {
+        ErrorType::ConnectRefused
+        | ErrorType::ConnectNoRoute
+        | ErrorType::ConnectError
+        | ErrorType::BindError
+        | ErrorType::SocketError
+        | ErrorType::TLSHandshakeFailure
+        | ErrorType::InvalidCert
+        | ErrorType::HTTPStatus(_) => UpstreamFailure::Connect,
+        ErrorType::ConnectTimedout
+        | ErrorType::TLSHandshakeTimedout
+        | ErrorType::ReadTimedout
+        | ErrorType::WriteTimedout => UpstreamFailure::Timeout,
+        ErrorType::InvalidHTTPHeader | ErrorType::H1Error | ErrorType::H2Error => UpstreamFailure::Protocol,
+        _ => UpstreamFailure::Closed,
     }
 }
 
