@@ -88,6 +88,8 @@ pub fn run(args: &Args) -> ExitCode {
     let mut stdout = std::io::stdout();
     let text = if args.json {
         serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
+    } else if summary.hosts.is_empty() {
+        String::new()
     } else {
         let colour =
             stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

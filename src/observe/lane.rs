@@ -73,6 +73,11 @@ struct Tally {
 }
 
 impl Tally {
+    /// With a series that exists from the start: its first step is to be seen as one.
+    fn of(series: IntCounter) -> Self {
+        Self { own: AtomicU64::new(0), series: series.into() }
+    }
+
     fn add(&self, number: u64, make: impl FnOnce() -> IntCounter) {
         self.own.fetch_add(number, Ordering::Relaxed);
         self.series.get_or_init(make).inc_by(number);
@@ -135,7 +140,7 @@ pub struct Lane {
     since: i64,
     mode_since: AtomicI64,
     responses: [IntCounter; VERDICTS.len()],
-    repairs: IntCounter,
+    repairs: Tally,
     /// By rule, by kind; see [`Tally`].
     rewrites: Vec<Tally>,
     dropped: Vec<Tally>,
@@ -185,7 +190,7 @@ impl Lane {
             since: now,
             mode_since: AtomicI64::new(now),
             responses,
-            repairs: metrics.repairs.with_label_values(&[host, interface]),
+            repairs: Tally::of(metrics.repairs.with_label_values(&[host, interface])),
             rewrites: Rule::ALL.iter().map(|_| Tally::default()).collect(),
             dropped: DroppedKind::ALL.iter().map(|_| Tally::default()).collect(),
             faults: Named::default(),
@@ -287,7 +292,7 @@ impl Lane {
     }
 
     fn repaired(&self) {
-        self.repairs.inc();
+        self.repairs.add(1, || self.metrics.repairs.with_label_values(&[&self.host, &self.interface]));
         let now = unix_now();
         let make = || self.metrics.last_repair.with_label_values(&[&self.host, &self.interface]);
         self.last_repair.get_or_init(make).set(now);
@@ -319,6 +324,8 @@ impl Lane {
             since: self.since,
             mode_since: self.mode_since.load(Ordering::Relaxed),
             responses: self.responses(),
+            repairs: self.repairs.get(),
+            right_errors: clean.right.load(Ordering::Relaxed),
             last_rewrite: self.last_rewrite.get().map(IntGauge::get),
             last_repair: at(&clean.repaired_at),
             answers_since: self.host_answers().saturating_sub(clean.answers.load(Ordering::Relaxed)),
@@ -429,6 +436,8 @@ pub struct Snapshot {
     pub since: i64,
     pub mode_since: i64,
     pub responses: [u64; VERDICTS.len()],
+    pub repairs: u64,
+    pub right_errors: u64,
     pub last_rewrite: Option<i64>,
     pub last_repair: Option<i64>,
     pub answers_since: u64,

@@ -107,8 +107,8 @@ fn overview(report: &Report) -> Markup {
                                 td { a href={ "#h" (h) "i" (i) } { (name(interface)) } }
                                 td { (mode(interface)) }
                                 td.n { (interface.count("passed")) }
-                                td.n { (right(interface)) }
-                                td.n { (repaired(interface)) }
+                                td.n { (interface.right_errors) }
+                                td.n { (interface.repairs) }
                                 td { (time(interface.removal.clean_since)) }
                                 td { (verdict(&interface.removal)) }
                             }
@@ -160,22 +160,19 @@ fn article(id: &str, interface: &Interface, now: i64) -> Markup {
             }
             @if interface.is_idle() {
                 p { "Nothing came yet, watched for " (span(now - interface.since)) "." }
+                (removal(interface, now))
             } @else {
                 (trend(id, &interface.last_hour))
-            }
-            div.grid {
-                (outcomes(interface))
-                (rules(interface))
-                (counts("What was dropped", "Kind", &interface.dropped, "Nothing was dropped."))
-                (counts("Errors that clients saw", "Reason", &interface.faults, "No error was seen."))
-                @if !interface.collapsed.is_empty() {
-                    (counts("Became “not found”", "It was", &interface.collapsed, ""))
-                }
-                @if !interface.upstream_failures.is_empty() {
-                    (counts("The host's side failed", "How", &interface.upstream_failures, ""))
+                div.grid {
+                    (outcomes(interface))
+                    (removal(interface, now))
+                    (rules(interface))
+                    (counts("What was dropped", "Kind", &interface.dropped))
+                    (counts("Errors that clients saw", "Reason", &interface.faults))
+                    (counts("Became “not found”", "It was", &interface.collapsed))
+                    (counts("The host's side failed", "How", &interface.upstream_failures))
                 }
             }
-            (removal(interface, now))
         }
     }
 }
@@ -209,9 +206,7 @@ fn rules(interface: &Interface) -> Markup {
     let caption =
         if interface.mode == "observe" { "Rules that would have acted" } else { "Rules that acted" };
     html! {
-        @if interface.rules.is_empty() {
-            p.empty { strong { (caption) } " None." }
-        } @else {
+        @if !interface.rules.is_empty() {
             table.wide {
                 caption { (caption) }
                 thead { tr {
@@ -227,17 +222,16 @@ fn rules(interface: &Interface) -> Markup {
     }
 }
 
-fn counts(caption: &str, of: &str, counts: &BTreeMap<String, u64>, none: &str) -> Markup {
+/// A table of names and numbers, if there is any.
+fn counts(caption: &str, of: &str, counts: &BTreeMap<String, u64>) -> Markup {
     html! {
-        @if counts.is_empty() {
-            p.empty { strong { (caption) } " " (none) }
-        } @else {
+        @if !counts.is_empty() {
             table {
                 caption { (caption) }
                 thead { tr { th scope="col" { (of) } th.n scope="col" { "Number" } } }
                 tbody {
                     @for (name, count) in counts {
-                        tr { th scope="row" { (name.replace('_', " ")) } td.n { (count) } }
+                        tr { th scope="row" { (name) } td.n { (count) } }
                     }
                 }
             }
@@ -297,15 +291,6 @@ fn verdict(removal: &Removal) -> Markup {
     }
 }
 
-/// Errors that were right as the host gave them, conformant ones.
-fn right(interface: &Interface) -> u64 {
-    interface.count("conformant")
-}
-
-fn repaired(interface: &Interface) -> u64 {
-    interface.count("rewritten") + interface.count("overflow")
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "an age; what is cut off is less than a second")]
 fn whole(seconds: f64) -> i64 {
     seconds as i64
@@ -342,8 +327,8 @@ fn trend(id: &str, minutes: &[Minute]) -> Markup {
                 "Last hour: "
                 span.key.passed { (passed) " passed" } " "
                 span.key.rewritten { (rewritten) " rewritten" } " "
-                span.key.own { (own) " by the proxy" } ". "
-                span.muted { "Busiest minute: " (most) "." }
+                span.key.own { (own) " by the proxy" } " "
+                span.muted { "Busiest minute: " (most) }
             }
             svg viewBox={ "0 0 " (width) " " (HEIGHT + 4) } preserveAspectRatio="none" role="img"
                 aria-labelledby={ (id) "t" } {

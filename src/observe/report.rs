@@ -52,6 +52,9 @@ pub struct Interface {
     pub mode_since: i64,
     /// By outcome.
     pub responses: BTreeMap<String, u64>,
+    /// Answers that clients could not have used as the host gave them, and errors that were right.
+    pub repairs: u64,
+    pub right_errors: u64,
     /// Unix times: the last answer written anew, and the last one that needed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_rewrite: Option<i64>,
@@ -163,6 +166,8 @@ fn interface(lane: &Lane, ready: bool, now: i64, clean_days: u32) -> Interface {
             .zip(numbers.responses)
             .map(|(verdict, count)| (verdict.as_str().to_owned(), count))
             .collect(),
+        repairs: numbers.repairs,
+        right_errors: numbers.right_errors,
         last_rewrite: numbers.last_rewrite,
         last_repair: numbers.last_repair,
         clean_answers: numbers.answers_since,

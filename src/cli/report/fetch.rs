@@ -74,6 +74,13 @@ fn cause(error: &ureq::Error) -> String {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "nothing listens there".to_owned()
         }
+        // The resolver's own words differ from system to system.
+        ureq::Error::Io(error) if error.to_string().contains("lookup") => {
+            "the name has no address".to_owned()
+        }
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            "hangs up instead of answering".to_owned()
+        }
         error => format!("could not be asked: {}", error.to_string().replace('\n', " ")),
     }
 }

@@ -50,6 +50,8 @@ pub fn with_memory(mut hosts: Vec<Host>, remembered: Vec<Host>) -> Vec<Host> {
             known.last_rewrite = known.last_rewrite.max(interface.last_rewrite);
             known.clean_errors = known.clean_errors.max(interface.clean_errors);
             known.clean_answers = known.clean_answers.max(interface.clean_answers);
+            known.repairs = known.repairs.max(interface.repairs);
+            known.right_errors = known.right_errors.max(interface.right_errors);
             most(&mut known.responses, interface.responses);
             for rule in interface.rules {
                 match known.rules.iter_mut().find(|known| known.rule == rule.rule) {
@@ -84,6 +86,8 @@ fn add(known: &mut Interface, other: Interface) {
     known.mode_since = known.mode_since.max(other.mode_since);
     known.last_rewrite = known.last_rewrite.max(other.last_rewrite);
     known.last_repair = known.last_repair.max(other.last_repair);
+    known.repairs += other.repairs;
+    known.right_errors += other.right_errors;
     known.clean_answers += other.clean_answers;
     known.clean_errors += other.clean_errors;
     sum(&mut known.responses, other.responses);

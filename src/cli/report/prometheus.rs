@@ -125,6 +125,8 @@ pub fn hosts(client: &Client, base: &str, clean_days: u32) -> Result<(Vec<Host>,
                 since: if whole_window { now - i64::from(clean_days) * 86_400 } else { first },
                 mode_since: first,
                 responses: std::collections::BTreeMap::default(),
+                repairs: of(&repairs).and_then(|n| u64::try_from(n).ok()).unwrap_or_default(),
+                right_errors: 0,
                 last_rewrite: of(&last_rewrite),
                 last_repair: of(&last_repair),
                 clean_answers: 0,
@@ -151,15 +153,16 @@ pub fn hosts(client: &Client, base: &str, clean_days: u32) -> Result<(Vec<Host>,
         interface.responses.insert(series.label("outcome").to_owned(), series.count());
     }
     for host in &mut hosts {
-        let name = &host.name;
         for interface in &mut host.interfaces {
-            let path = &interface.interface;
-            let mut of = repairs.iter().filter(|s| s.label("host") == name && s.label("interface") == path);
-            let repaired = of.next().map_or(0, Series::count);
             let (conformant, written) =
                 (interface.count("conformant"), interface.count("rewritten") + interface.count("overflow"));
             // What was written anew without need was right.
-            interface.clean_errors = conformant + written.saturating_sub(repaired);
+            interface.clean_errors = conformant + written.saturating_sub(interface.repairs);
+            if interface.repairs > 0 && interface.last_repair.is_none() {
+                // Counted, but not when: it may have been just now.
+                interface.last_repair = Some(now);
+            }
+            interface.right_errors = interface.clean_errors;
             interface.clean_answers = interface.count("passed") + interface.clean_errors;
         }
         host.interfaces.sort_by_key(|interface| !interface.is_interface());

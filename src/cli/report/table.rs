@@ -12,6 +12,8 @@ pub fn print(hosts: &[Host], colour: bool) -> String {
     let rows: Vec<(&Host, &Interface, [String; 5])> = hosts
         .iter()
         .flat_map(|host| host.interfaces.iter().map(move |interface| (host, interface)))
+        // Where nothing ever came and no shape is asked for, there is nothing to say.
+        .filter(|(_, interface)| interface.is_interface() || !interface.is_idle())
         .map(|(host, interface)| (host, interface, cells(host, interface)))
         .collect();
     let titles = ["HOST", "INTERFACE", "MODE", "REPAIRED", "CLEAN FOR"];
@@ -54,9 +56,8 @@ fn cells(host: &Host, interface: &Interface) -> [String; 5] {
     } else {
         format!("({})", interface.interface)
     };
-    let repaired = interface.count("rewritten") + interface.count("overflow");
     let clean = span(interface.removal.clean_seconds);
-    [host.name.clone(), name, interface.mode.clone(), repaired.to_string(), clean]
+    [host.name.clone(), name, interface.mode.clone(), interface.repairs.to_string(), clean]
 }
 
 fn closing(go: usize, all: usize) -> String {
