@@ -8,6 +8,7 @@ mod layers;
 mod model;
 mod print;
 mod problem;
+mod schema;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ pub use model::{
     Model, Oracle, Timeouts,
 };
 pub use problem::{Place, Problem, Problems};
+pub use schema::schema;
 
 /// What the name of every variable that sets a key begins with.
 pub const ENV_PREFIX: &str = "A2A_ERRATA_";
