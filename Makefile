@@ -9,12 +9,12 @@ TOOLS := target/tools
 CARGO_DENY_VERSION := 0.20.2
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
-.PHONY: help setup build demo test bench clean-interop cargo-deny
+.PHONY: help setup build demo test test-dashboards test-page bench clean-interop cargo-deny
 .PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
 
 help: ## List what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
-		| while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
+		| while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
 
 setup: ## Install what building and testing need and is missing (apt on Debian and Ubuntu)
 	@.ci/setup
@@ -27,6 +27,12 @@ demo: build ## Show each kind of fault before and after the proxy
 
 test: setup ## Run all tests: cargo, black box, interop with real SDKs; ends with a table
 	@tests/run_all.py
+
+test-dashboards: build ## Try board and alerts with a real Prometheus
+	@tests/operate/dashboards.py --bin $(BIN)
+
+test-page: build ## Try the status page in headless Chromium; screenshots in target/ci
+	@tests/operate/page.py --bin $(BIN)
 
 lint: cargo-deny ## Check format, lints, documentation and dependencies; goes on after a failure
 	@$(MAKE) --no-print-directory --keep-going lint-format lint-clippy lint-docs lint-dependencies

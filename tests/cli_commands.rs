@@ -1,75 +1,15 @@
 //! The commands as a person meets them: exit codes, messages, what listens and what does not (U-1, U-2).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+#[path = "support/binary.rs"]
+mod binary;
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_a2a-errata"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("A2A_ERRATA_") {
-            command.env_remove(name);
-        }
-    }
-    command.stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    command().args(arguments).envs(environment.iter().copied()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Below the range that outgoing connections use, so that nothing else takes it before the proxy does.
-fn free_port() -> u16 {
-    use std::sync::atomic::{AtomicU16, Ordering};
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 20_000 + u16::try_from((std::process::id() * 131 + u32::from(step)) % 12_000).unwrap();
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
-fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Running {
-    let mut command = command();
-    command.args(arguments).envs(environment.iter().copied()).stdout(Stdio::null()).stderr(Stdio::piped());
-    Running(command.spawn().unwrap())
-}
-
-/// Ask the admin listener, waiting for it to be there.
-fn ask(port: u16, request: &str) -> String {
-    let end = Instant::now() + Duration::from_secs(10);
-    let mut stream = loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => break stream,
-            Err(error) if Instant::now() > end => panic!("nothing listens on {port}: {error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    write!(stream, "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
+use binary::{ask, free_port, run, start, text};
 
 fn nothing_listens(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_err()
@@ -233,7 +173,7 @@ fn run_needs_no_file_and_the_admin_pages_answer() {
     let head = ask(admin, "HEAD /livez");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
     assert!(ask(admin, "DELETE /livez").starts_with("HTTP/1.1 405 "));
-    assert!(ask(admin, "GET /config").starts_with("HTTP/1.1 404 "));
+    assert!(ask(admin, "GET /nothing").starts_with("HTTP/1.1 404 "));
 
     // The first look for the agent card fails, and says so, a moment after the start.
     let end = Instant::now() + Duration::from_secs(10);
@@ -273,72 +213,6 @@ fn a_host_with_interfaces_is_ready_and_the_admin_listener_can_be_off() {
     assert!(!default_admin_is_free || nothing_listens(9464));
 }
 
-/// D-4, from the outside: at the most talkative level, nothing of a request or an answer reaches the log
-/// or the metrics, whether the host answers, hangs up or is gone.
-#[test]
-fn planted_secrets_reach_neither_log_nor_metrics() {
-    let host = TcpListener::bind("127.0.0.1:0").unwrap();
-    let upstream = host.local_addr().unwrap().to_string();
-    std::thread::spawn(move || {
-        // One answer, one hang-up; then the host is gone.
-        for answer in [true, false] {
-            let (mut stream, _) = host.accept().unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            _ = stream.read(&mut [0; 4096]);
-            if answer {
-                let head = "HTTP/1.1 404 Not Found\r\nX-Tenant: planted-secret\r\nContent-Length: 14\r\n\r\n";
-                stream.write_all(format!("{head}planted-secret").as_bytes()).unwrap();
-            }
-        }
-    });
-    let (listen, admin) = (free_port(), free_port());
-    for format in ["json", "text"] {
-        let mut proxy = start(
-            &[
-                "run",
-                "--upstream",
-                &upstream,
-                "--listen",
-                &format!("127.0.0.1:{listen}"),
-                "--admin",
-                &format!("127.0.0.1:{admin}"),
-                "--log-level",
-                "trace",
-                "--log-format",
-                format,
-            ],
-            &[("A2A_ERRATA_HOSTS__0__INTERFACES__0__PATH", "/a2a")],
-        );
-        ask(listen, "GET /planted-secret?key=planted-secret");
-        ask(listen, "GET /planted-secret");
-        ask(listen, "GET /planted-secret HTTP/1.1\r\nAuthorization: planted-secret\r\nX:");
-        let body =
-            r#"{"jsonrpc":"2.0","id":"planted-secret","method":"GetTask","params":{"id":"planted-secret"}}"#;
-        post(listen, "/a2a?planted-secret", body);
-        let metrics = ask(admin, "GET /metrics");
-        assert!(metrics.contains("interface=\"other\",outcome=\"passed\"} "), "{metrics}");
-        // Access lines are written in batches, some milliseconds after the fact.
-        std::thread::sleep(Duration::from_millis(300));
-        proxy.0.kill().unwrap();
-        let mut log = String::new();
-        proxy.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-        assert!(log.contains("a2a_errata::access"), "{log}");
-        assert!(!log.contains("planted") && !metrics.contains("planted"), "{log}\n{metrics}");
-    }
-}
-
-/// Send a call; whatever the answer is.
-fn post(port: u16, path: &str, body: &str) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
-    );
-    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-    _ = stream.read_to_end(&mut Vec::new());
-}
-
 /// A graceful shutdown lasts as long as what is in flight, and no longer.
 #[test]
 fn sigterm_ends_an_idle_proxy_soon_and_a_busy_one_after_its_answer() {
@@ -375,4 +249,18 @@ fn sigterm_ends_an_idle_proxy_soon_and_a_busy_one_after_its_answer() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!(status.code(), Some(0));
+}
+
+/// Without credentials, the admin pages are for this machine, unless somebody says otherwise.
+#[test]
+fn an_admin_address_that_others_reach_is_refused_unless_allowed() {
+    let arguments = ["check", "--upstream", "127.0.0.1:9", "--admin", "0.0.0.0:9464"];
+    let refused = run(&arguments, &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let says = text(&refused.stderr);
+    assert!(says.contains("admin.address") && says.contains("admin.allow_remote = true"), "{says}");
+    let allowed = run(&arguments, &[("A2A_ERRATA_ADMIN__ALLOW_REMOTE", "true")]);
+    assert_eq!(allowed.status.code(), Some(0));
+    assert!(text(&allowed.stderr).contains("asks for no credentials"));
+    assert_eq!(run(&["run", "--upstream", "127.0.0.1:9", "--admin", "[::]:0"], &[]).status.code(), Some(2));
 }

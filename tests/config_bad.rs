@@ -96,7 +96,7 @@ fn values_that_are_wrong() {
     for (text, message) in [
         (format!("listen.address = \"8080\"\n{HOST}"), format!("FILE:1:18: listen.address = \"8080\": {address}")),
         (format!("admin.address = \"8080\"\n{HOST}"), format!("FILE:1:17: admin.address = \"8080\": {address}, or \"\" for no admin listener")),
-        (format!("listen.address = \"a:1\"\nadmin.address = \"a:1\"\n{HOST}"), "FILE:2:17: admin.address = \"a:1\": is the address of `listen` too; give each its own port".into()),
+        (format!("listen.address = \"[::1]:1\"\nadmin.address = \"[::1]:1\"\n{HOST}"), "FILE:2:17: admin.address = \"[::1]:1\": is the address of `listen` too; give each its own port".into()),
         ("[[hosts]]\nupstreams = [\"a:1\", \"http://a\"]".into(), format!("FILE:2:21: hosts[0].upstreams[1] = \"http://a\": {address}")),
         ("[[hosts]]\nupstreams = \"a:1\"".into(), "FILE:2:13: hosts[0].upstreams = \"a:1\": must be a list of addresses, for example [\"127.0.0.1:9000\"]".into()),
         ("[[hosts]]\nupstreams = []".into(), "FILE:2:13: hosts[0].upstreams = []: has no address; write for example [\"127.0.0.1:9000\"]".into()),

@@ -165,6 +165,7 @@ fn defaults_are_those_of_the_specification() {
     let spec = [
         ("listen.address", "\"0.0.0.0:8080\""),
         ("admin.address", "\"127.0.0.1:9464\""),
+        ("admin.allow_remote", "false"),
         ("hosts[0].name", "\"legacy\""),
         ("hosts[0].upstreams", "[\"127.0.0.1:9000\"]"),
         ("hosts[0].authorities", "[]"),
@@ -192,6 +193,7 @@ fn defaults_are_those_of_the_specification() {
         ("hosts[0].interfaces[0].path", "\"/a2a\""),
         ("hosts[0].interfaces[0].binding", "\"JSONRPC\""),
         ("hosts[0].interfaces[0].versions", "[\"1.0\"]"),
+        ("hosts[0].interfaces[0].mode", "\"host\""),
     ];
     let lines: Vec<_> = found.lines.iter().map(|line| (line.key.as_str(), line.value.as_str())).collect();
     assert_eq!(lines, spec);

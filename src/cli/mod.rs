@@ -3,7 +3,9 @@
 
 mod check;
 mod demo;
+mod report;
 mod run;
+mod schema;
 mod sources;
 
 use std::process::ExitCode;
@@ -35,6 +37,10 @@ enum Command {
     Demo(demo::Args),
     /// Validate a configuration and print what is in effect.
     Check(check::Args),
+    /// Print the JSON Schema of the configuration.
+    Schema(schema::Args),
+    /// Tell what is still repaired per host, and whether the shim can go.
+    Report(report::Args),
 }
 
 /// Do what the command line says. Bad command lines end the process with code 2.
@@ -44,6 +50,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

@@ -4,19 +4,19 @@
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use pingora::server::{ShutdownSignal, ShutdownSignalWatch, UnixShutdownSignalWatch};
-use pingora::services::background::background_service;
+use pingora::server::{ShutdownSignal, ShutdownSignalWatch, ShutdownWatch, UnixShutdownSignalWatch};
+use pingora::services::background::{BackgroundService, background_service};
 use pingora::services::listening::Service;
 
 use super::sources::{self, Sources};
 use super::{FAILED, REFUSED, say};
 use crate::config::{ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
-use crate::observe::{Admin, Metrics, Readiness};
-use crate::proxy::{self, Assembly, CardReader, Limits, Settings, Timeouts, Upstream};
+use crate::observe::{Admin, Metrics, Readiness, Shown};
+use crate::proxy::{self, Assembly, CardReader, InterfaceMode, Limits, Settings, Timeouts, Upstream};
 
 /// Run the proxy.
 ///
@@ -65,13 +65,14 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Run until a signal ends it.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
-    let model = match args.sources.load() {
-        Ok(effective) => effective.model,
+    let effective = match args.sources.load() {
+        Ok(effective) => effective,
         Err(problems) => {
             sources::refuse(&problems);
             return ExitCode::from(REFUSED);
         }
     };
+    let model = &effective.model;
     let level = match level(args.log_level) {
         Ok(level) => level,
         Err(says) => {
@@ -79,14 +80,14 @@ pub fn run(args: &Args) -> ExitCode {
             return ExitCode::from(REFUSED);
         }
     };
-    if let Err(says) = can_listen(&model) {
+    if let Err(says) = can_listen(model) {
         say(&format!("a2a-errata: {says}"));
         return ExitCode::from(FAILED);
     }
     log::init(level, args.log_format);
-    announce(&model);
+    announce(model);
 
-    let settings = settings(&model);
+    let settings = settings(model);
     let metrics = Metrics::new();
     let known = model.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
     let readiness = Arc::new(Readiness::new(known));
@@ -95,14 +96,36 @@ pub fn run(args: &Args) -> ExitCode {
         assembly.add(Box::new(background_service("agent cards", reader)));
     }
     if !model.admin.address.is_empty() {
-        let mut admin = Service::new("admin".to_owned(), Admin::new(metrics.clone(), readiness));
+        let shown = Arc::new(Shown::new(effective.shown()));
+        let pages = Admin::new(metrics.clone(), readiness, shown);
+        let mut admin = Service::new("admin".to_owned(), pages);
         admin.add_tcp(&model.admin.address);
         admin.threads = Some(1);
         assembly.add(Box::new(admin));
     }
+    assembly.add(Box::new(background_service("trend", Ticker { metrics: metrics.clone() })));
     assembly.run_until(Box::new(Drain { metrics }));
     log::flush();
     ExitCode::SUCCESS
+}
+
+/// Closes each minute of the trends the status page draws.
+struct Ticker {
+    metrics: Arc<Metrics>,
+}
+
+#[async_trait]
+impl BackgroundService for Ticker {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        loop {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let into = Duration::new(now.as_secs() % 60, now.subsec_nanos());
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_mins(1).saturating_sub(into)) => self.metrics.tick(),
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
 }
 
 /// Ends the process as soon as a graceful shutdown has nothing left to wait for. Pingora would wait for
@@ -199,9 +222,24 @@ fn interfaces(host: &Host) -> String {
             crate::config::Binding::JsonRpc => "JSONRPC",
             crate::config::Binding::HttpJson => "HTTP+JSON",
         };
-        format!("{binding} {} ({})", interface.path, interface.versions.join(", "))
+        let mode = match interface.own_mode() {
+            Some(mode) => format!(", {}", mode.as_str()),
+            None => String::new(),
+        };
+        format!("{binding} {} ({}{mode})", interface.path, interface.versions.join(", "))
     };
     host.interfaces.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The interfaces with a mode of their own (I-5).
+fn modes(host: &Host) -> Vec<InterfaceMode> {
+    let resolved = host.interfaces();
+    let pairs = host.interfaces.iter().zip(&resolved);
+    let own = pairs.filter_map(|(configured, resolved)| {
+        let (path, binding) = (resolved.path.clone(), resolved.binding);
+        configured.own_mode().map(|mode| InterfaceMode { path, binding, mode })
+    });
+    own.collect()
 }
 
 /// What the proxy needs of the configuration.
@@ -225,6 +263,7 @@ fn settings(model: &Model) -> Settings {
             max_bytes: host.card.max_bytes,
         },
         public_url: host.public_url.clone(),
+        modes: modes(host),
     };
     Settings {
         listen: model.listen.address.clone(),

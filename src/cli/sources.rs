@@ -3,8 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{self, Effective, Flags, Model, Problems};
-use crate::observe::is_loopback;
+use crate::config::{self, Effective, Flags, Model, Problems, is_loopback};
 
 /// A file and what goes above it.
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::net::IpAddr;
 
 use super::layers::Places;
 use super::{Host, Model, Place, Problem};
@@ -36,6 +37,12 @@ impl Found<'_> {
     fn addresses(&mut self, model: &Model) {
         if model.listen.address == model.admin.address {
             let says = "is the address of `listen` too; give each its own port";
+            self.add("admin.address".into(), &quoted(&model.admin.address), says);
+        }
+        if !model.admin.allow_remote && !model.admin.address.is_empty() && !is_loopback(&model.admin.address)
+        {
+            let says = "can be reached from elsewhere and asks for no credentials; write \"127.0.0.1:9464\", or \
+                        set admin.allow_remote = true";
             self.add("admin.address".into(), &quoted(&model.admin.address), says);
         }
     }
@@ -158,6 +165,15 @@ impl Found<'_> {
     }
 }
 
+/// Whether only this machine can reach the address. `localhost` is what the resolver makes of it, which on
+/// every common system is this machine.
+#[must_use]
+pub fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 fn repeated(texts: &[String]) -> Option<&String> {
     texts
         .iter()
@@ -180,4 +196,19 @@ fn is_same_listener(listen: &str, upstream: &str) -> bool {
 
 fn quoted(text: &str) -> String {
     toml_edit::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn loopback_is_told_from_the_rest() {
+        for address in ["127.0.0.1:1", "127.8.0.1:1", "[::1]:1", "localhost:1"] {
+            assert!(is_loopback(address), "{address}");
+        }
+        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "admin.example:1"] {
+            assert!(!is_loopback(address), "{address}");
+        }
+    }
 }

@@ -59,6 +59,7 @@ pub const KEYS: &[Key] = &[
     must("listen.tls", Kind::Later(&["cert", "key", "client_ca"])),
     must("admin", Kind::Table),
     key("admin.address", Kind::Text(address_or_off), "\"127.0.0.1:9464\""),
+    key("admin.allow_remote", Kind::Flag, "false"),
     must("hosts", Kind::Tables),
     key("hosts[].name", Kind::Text(host_name), "\"legacy\""),
     must("hosts[].upstreams", Kind::Upstreams),
@@ -96,6 +97,7 @@ pub const KEYS: &[Key] = &[
     must("hosts[].interfaces[].path", Kind::Text(interface_path)),
     key("hosts[].interfaces[].binding", Kind::Choice(&["JSONRPC", "HTTP+JSON"]), "\"JSONRPC\""),
     key("hosts[].interfaces[].versions", Kind::Texts(version), "[\"1.0\"]"),
+    key("hosts[].interfaces[].mode", Kind::Choice(&["host", "enforce", "observe"]), "\"host\""),
 ];
 
 impl Key {
@@ -109,6 +111,13 @@ impl Key {
     #[must_use]
     pub fn split(&self) -> (&'static str, &'static str) {
         self.path.rsplit_once('.').unwrap_or(("", self.path))
+    }
+
+    /// Its value opens something or identifies somebody: it is not shown on the admin pages (D-4). Words to
+    /// be kept out of messages are names of tenants and the like.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.path == "hosts[].disclosure.words"
     }
 
     /// It is a leaf that a person may set.
@@ -353,6 +362,18 @@ mod tests {
         }
     }
 
+    /// A key that sounds like a secret is one.
+    #[test]
+    fn secrets_are_known() {
+        for key in KEYS.iter().filter(|key| key.is_value()) {
+            let (_, name) = key.split();
+            let sounds_like_one = ["password", "secret", "token", "credential", "bearer"]
+                .iter()
+                .any(|word| name.contains(word));
+            assert!(!sounds_like_one || key.is_secret(), "{}", key.path);
+        }
+    }
+
     #[test]
     fn a_slip_finds_its_key() {
         assert_eq!(unknown("listen", "adress"), "unknown key; did you mean `address`?");
@@ -361,6 +382,9 @@ mod tests {
             unknown("hosts[]", "floor_ms"),
             "unknown key here; it belongs at `hosts[].oracle.floor_ms`"
         );
-        assert_eq!(unknown("admin", "colour"), "unknown key; known here are `admin.address`");
+        assert_eq!(
+            unknown("admin", "colour"),
+            "unknown key; known here are `admin.address`, `admin.allow_remote`"
+        );
     }
 }

@@ -6,16 +6,20 @@ mod checks;
 mod keys;
 mod layers;
 mod model;
+mod print;
 mod problem;
+mod schema;
 
 use std::path::PathBuf;
 
+pub use checks::is_loopback;
 pub use keys::{KEYS, Key, Kind};
 pub use model::{
-    Admin, Binding, Cap, Card, Disclosure, Host, Interface, Limits, Listen, Messages, Mode, Model, Oracle,
-    Timeouts,
+    Admin, Binding, Cap, Card, Disclosure, Host, Interface, InterfaceMode, Limits, Listen, Messages, Mode,
+    Model, Oracle, Timeouts,
 };
 pub use problem::{Place, Problem, Problems};
+pub use schema::schema;
 
 /// What the name of every variable that sets a key begins with.
 pub const ENV_PREFIX: &str = "A2A_ERRATA_";

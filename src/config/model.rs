@@ -27,6 +27,8 @@ pub struct Listen {
 pub struct Admin {
     /// Empty: no admin listener.
     pub address: String,
+    /// Others than this machine may reach it.
+    pub allow_remote: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -124,6 +126,16 @@ pub struct Interface {
     pub path: String,
     pub binding: Binding,
     pub versions: Vec<String>,
+    pub mode: InterfaceMode,
+}
+
+/// An interface's own mode, or that of its host (I-5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InterfaceMode {
+    Host,
+    Enforce,
+    Observe,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -185,6 +197,16 @@ impl Host {
 }
 
 impl Interface {
+    /// In the mode it has itself, or with its host's.
+    #[must_use]
+    pub fn own_mode(&self) -> Option<normalize::Mode> {
+        match self.mode {
+            InterfaceMode::Host => None,
+            InterfaceMode::Enforce => Some(normalize::Mode::Enforce),
+            InterfaceMode::Observe => Some(normalize::Mode::Observe),
+        }
+    }
+
     fn resolve(&self) -> normalize::Interface {
         normalize::Interface {
             path: self.normal_path().to_owned(),

@@ -150,6 +150,12 @@ impl CardRewrite {
         !self.is_observing
     }
 
+    /// The card passes as it is and is only judged (I-5).
+    #[must_use]
+    pub fn is_observing(&self) -> bool {
+        self.is_observing
+    }
+
     /// What became of the card; `None` if the answer was none, or did not get that far.
     #[must_use]
     pub fn fate(&self) -> Option<CardFate> {

@@ -501,6 +501,22 @@ pub fn admits_header(name: &HeaderName, disclosure: &Disclosure) -> bool {
         || disclosure.headers.contains(name) && !is_framing(name)
 }
 
+/// Headers that say nothing of the task a TASK_NOT_FOUND is about: of the connection, the software, the body's
+/// framing.
+#[must_use]
+pub fn tells_no_task(name: &HeaderName) -> bool {
+    admits_header(name, &Disclosure::default())
+        || matches!(
+            *name,
+            header::CONTENT_LENGTH
+                | header::CONTENT_TYPE
+                | header::TRANSFER_ENCODING
+                | header::CONNECTION
+                | header::SERVER
+        )
+        || name.as_str() == "keep-alive"
+}
+
 /// Headers that belong to the host's framing or coding of a body that is gone (C-4).
 #[must_use]
 pub fn is_framing(name: &HeaderName) -> bool {

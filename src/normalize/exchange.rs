@@ -368,6 +368,12 @@ impl Exchange {
         self.policy.mode == Mode::Observe
     }
 
+    /// What binds the exchange: the host's, with the interface's own mode (I-5).
+    #[must_use]
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
     /// Where the URL does not tell, a call must be recognized to be bound (I-1).
     fn is_bound(&self) -> bool {
         !self.if_call || !self.reader.has_ended() || self.reader.call().is_a2a

@@ -27,6 +27,16 @@ impl Machine {
         }
     }
 
+    /// Bytes pass as they are and are only judged (I-5).
+    #[must_use]
+    pub fn is_observing(&self) -> bool {
+        match self {
+            Self::Exchange(exchange) => exchange.is_observing(),
+            Self::Extended(extended) => extended.exchange().is_observing(),
+            Self::Card(card) => card.is_observing(),
+        }
+    }
+
     /// The host must send its whole card, whatever the client has of it (P-3).
     #[must_use]
     pub fn wants_whole_card(&self) -> bool {

@@ -127,6 +127,8 @@ pub struct Outcome {
     pub dropped_names: Vec<String>,
     /// The answer is the fixed TASK_NOT_FOUND: O-4's floor applies to it.
     pub not_found: bool,
+    /// The fixed TASK_NOT_FOUND was written anew (O-1), but the host had said just that already.
+    pub said_already: bool,
 }
 
 /// Names of dropped members that are kept for operators, at the most, and their length.
@@ -140,6 +142,16 @@ impl Outcome {
         let mut outcome = Self { verdict: own.verdict(), ..Self::default() };
         outcome.rules.insert(Rule::P1);
         outcome
+    }
+
+    /// Without the proxy the client would have got something else than the rules allow.
+    #[must_use]
+    pub fn is_repair(&self) -> bool {
+        match self.verdict {
+            Verdict::Rewritten => !self.said_already,
+            Verdict::Overflow => true,
+            Verdict::Passed | Verdict::Conformant | Verdict::Synthesized | Verdict::Refused => false,
+        }
     }
 
     /// Notes that something of the host's was dropped; of metadata also its name, if it is one.

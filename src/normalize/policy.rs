@@ -12,6 +12,17 @@ pub enum Mode {
     Observe,
 }
 
+impl Mode {
+    /// As the configuration and the metrics write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Observe => "observe",
+        }
+    }
+}
+
 /// Which texts of a host may reach the client (D-1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Messages {

@@ -624,12 +624,14 @@ fn merge(mut so_far: Outcome, event: &Outcome) -> Outcome {
     for name in &event.dropped_names {
         so_far.drop_name(name);
     }
+    let is_repair = so_far.is_repair() || event.is_repair();
     so_far.verdict = match (so_far.verdict, event.verdict) {
         (before, Verdict::Passed) => before,
         (Verdict::Overflow, _) | (_, Verdict::Overflow) => Verdict::Overflow,
         (Verdict::Rewritten, _) | (_, Verdict::Rewritten) => Verdict::Rewritten,
         (_, event) => event,
     };
+    so_far.said_already = so_far.verdict == Verdict::Rewritten && !is_repair;
     so_far.reason = event.reason.or(so_far.reason);
     so_far.collapsed = event.collapsed.or(so_far.collapsed);
     so_far

@@ -6,11 +6,12 @@
 //! read slowly holds up no request either; what is more than [`ROOM`] is dropped and told.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::normalize::RuleSet;
+use crate::normalize::{Mode, RuleSet};
 
 /// How long a line may wait for company.
 const DELAY: Duration = Duration::from_millis(20);
@@ -39,10 +40,10 @@ pub struct Event<'a> {
 
 /// The members that are the same for every request of a lane.
 #[must_use]
-pub fn lane(host: &str, interface: &str, binding: &str) -> String {
+pub fn lane(host: &str, interface: &str, binding: &str, mode: Mode) -> String {
     let json = |text: &str| serde_json::Value::from(text).to_string();
-    let (host, interface, binding) = (json(host), json(interface), json(binding));
-    format!(r#""level":"INFO","host":{host},"interface":{interface},"binding":{binding}"#)
+    let (host, interface, binding, mode) = (json(host), json(interface), json(binding), json(mode.as_str()));
+    format!(r#""level":"INFO","host":{host},"interface":{interface},"binding":{binding},"mode":{mode}"#)
 }
 
 impl Event<'_> {
@@ -168,6 +169,15 @@ impl Stamp {
     }
 }
 
+/// A time of the pages, to the second: `2026-01-31T23:59:59Z`.
+#[must_use]
+pub(super) fn utc(unix: i64) -> String {
+    let mut stamp = Stamp::default();
+    stamp.set(Duration::from_secs(u64::try_from(unix).unwrap_or_default()));
+    let text = String::from_utf8_lossy(&stamp.text).into_owned();
+    format!("{}Z", text.trim_end_matches('.'))
+}
+
 #[derive(Default)]
 struct Pending {
     lines: Vec<u8>,
@@ -250,9 +260,21 @@ pub fn init() {
     }
 }
 
-/// Whether the event was taken; if not, there is no JSON access log.
+/// Whether access events are wanted.
+static WANTED: AtomicBool = AtomicBool::new(true);
+
+/// Writes access events, or leaves them out.
+pub fn set(wanted: bool) {
+    WANTED.store(wanted, Ordering::Relaxed);
+}
+
+/// Whether this way takes care of the event; if not, there is no JSON access log.
 pub fn log(event: &Event<'_>) -> bool {
-    SINK.get().map(|sink| sink.push(event)).is_some()
+    let Some(sink) = SINK.get() else { return false };
+    if WANTED.load(Ordering::Relaxed) {
+        sink.push(event);
+    }
+    true
 }
 
 /// Waits until what is pending is written, for [`LAST`] at the most: for the end of the process.
@@ -344,7 +366,7 @@ mod tests {
 
     #[test]
     fn names_of_the_configuration_are_escaped() {
-        let lane = lane("a\"b", "/\\\n", "JSONRPC");
+        let lane = lane("a\"b", "/\\\n", "JSONRPC", Mode::Enforce);
         let mut written = Vec::new();
         event(&lane).write(&Stamp::default(), &mut written);
         let read: serde_json::Value = serde_json::from_slice(&written).unwrap();
@@ -365,7 +387,7 @@ mod tests {
         }
         let (sender, receiver) = mpsc::channel();
         let sink = Sink::new(Channel(sender)).unwrap();
-        let lane = lane("legacy", "/a2a", "JSONRPC");
+        let lane = lane("legacy", "/a2a", "JSONRPC", Mode::Enforce);
         for batch in 0..3 {
             for _ in 0..=batch {
                 sink.push(&event(&lane));
@@ -394,7 +416,7 @@ mod tests {
         }
         let (_hold, release) = mpsc::channel();
         let sink = Sink::new(Stuck(release)).unwrap();
-        let lane = lane("legacy", "/a2a", "JSONRPC");
+        let lane = lane("legacy", "/a2a", "JSONRPC", Mode::Enforce);
         sink.push(&event(&lane));
         thread::sleep(DELAY * 5);
         for _ in 0..ROOM / 100 {

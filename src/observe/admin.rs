@@ -1,74 +1,248 @@
-//! The admin listener's pages (U-3): `/metrics`, `/livez`, `/readyz`. GET and HEAD only, no body is read,
-//! and nothing that is shown comes from the wire (D-4).
+//! The admin listener's pages (U-3): `/` (status), `/report`, `/config`, `/metrics`, `/livez`, `/readyz`, and
+//! `/log-level`, the only one that changes anything. What is shown are names and numbers, nothing from the
+//! wire (D-4).
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::{Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use pingora_core::apps::http_app::ServeHttp;
 use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::l4::socket::SocketAddr;
 
-use super::{Metrics, Readiness};
+use super::removal::{CLEAN_DAYS, MOST_DAYS};
+use super::{Metrics, Readiness, log, page, report};
 
 /// The Prometheus text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// Nothing but the page's own style sheet is loaded, no script runs, and nobody frames it.
+const POLICY: &str =
+    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Bytes of a body that are read: a level is a word.
+const BODY_MAX: usize = 64;
+
+const PAGES: &str = "/ /report /config /metrics /livez /readyz /readyz/HOST /log-level\n";
+
+/// The effective configuration as it is shown, secrets masked. Whoever changes the configuration sets it.
+#[derive(Debug, Default)]
+pub struct Shown(ArcSwap<String>);
+
+impl Shown {
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(ArcSwap::from_pointee(text))
+    }
+
+    pub fn set(&self, text: String) {
+        self.0.store(Arc::new(text));
+    }
+}
 
 /// Serves the pages.
 #[derive(Debug)]
 pub struct Admin {
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
+    configuration: Arc<Shown>,
+}
+
+/// A page before it has headers.
+struct Page {
+    status: StatusCode,
+    kind: &'static str,
+    body: String,
+}
+
+impl Page {
+    fn ok(kind: &'static str, body: String) -> Self {
+        Self { status: StatusCode::OK, kind, body }
+    }
+
+    fn says(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, kind: PLAIN, body: text.into() + "\n" }
+    }
 }
 
 impl Admin {
     #[must_use]
-    pub fn new(metrics: Arc<Metrics>, readiness: Arc<Readiness>) -> Self {
-        Self { metrics, readiness }
+    pub fn new(metrics: Arc<Metrics>, readiness: Arc<Readiness>, configuration: Arc<Shown>) -> Self {
+        Self { metrics, readiness, configuration }
     }
 
-    /// The answer to one request.
-    fn page(&self, method: &Method, path: &str) -> Response<Vec<u8>> {
-        let read = method == Method::GET || method == Method::HEAD;
-        let (status, kind, body) = match path {
-            "/metrics" | "/livez" | "/readyz" if !read => {
-                (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
+    /// The answer to a request that changes nothing.
+    fn page(&self, method: &Method, path: &str, query: &str) -> Response<Vec<u8>> {
+        let reads = method == Method::GET || method == Method::HEAD;
+        let page = match self.find(path, query) {
+            Some(_) if !reads => {
+                Page::says(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD (and PUT, POST on /log-level)")
             }
-            "/metrics" => (StatusCode::OK, EXPOSITION, self.metrics.render()),
-            "/livez" => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
-            "/readyz" => match self.readiness.waiting() {
-                waiting if waiting.is_empty() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
-                waiting => {
-                    let body = format!("not ready, no interfaces known: {}\n", waiting.join(", "));
-                    (StatusCode::SERVICE_UNAVAILABLE, PLAIN, body)
-                }
-            },
-            _ => (StatusCode::NOT_FOUND, PLAIN, "/metrics /livez /readyz\n".to_owned()),
+            Some(page) => page,
+            None => Page { status: StatusCode::NOT_FOUND, kind: PLAIN, body: PAGES.to_owned() },
         };
-        let mut response = Response::new(Vec::new());
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-        headers.insert(header::CONTENT_LENGTH, body.len().into());
-        headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
-        if status == StatusCode::METHOD_NOT_ALLOWED {
-            headers.insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+        respond(method, page)
+    }
+
+    fn find(&self, path: &str, query: &str) -> Option<Page> {
+        Some(match path {
+            "/" => match clean_days(query) {
+                Ok(clean_days) => {
+                    let report = report::make(&self.metrics, &self.readiness, clean_days);
+                    let refresh = parameter(query, "refresh") == Some("1");
+                    Page::ok(HTML, page::render(&report, page::Options { clean_days, refresh }))
+                }
+                Err(says) => Page::says(StatusCode::BAD_REQUEST, says),
+            },
+            "/style.css" => Page::ok(CSS, page::STYLE.to_owned()),
+            "/report" => match clean_days(query) {
+                Ok(clean_days) => {
+                    let report = report::make(&self.metrics, &self.readiness, clean_days);
+                    // Names and numbers: nothing that could not be written.
+                    Page::ok(JSON, serde_json::to_string_pretty(&report).unwrap_or_default() + "\n")
+                }
+                Err(says) => Page::says(StatusCode::BAD_REQUEST, says),
+            },
+            "/config" => Page::ok(PLAIN, String::clone(&self.configuration.0.load())),
+            "/metrics" => {
+                for (host, ready) in self.readiness.hosts() {
+                    self.metrics.host_ready(&host, ready);
+                }
+                Page::ok(EXPOSITION, self.metrics.render())
+            }
+            "/livez" => Page::says(StatusCode::OK, "ok"),
+            "/readyz" => self.ready(query),
+            "/log-level" => Page::says(StatusCode::OK, log::level().as_str()),
+            _ => {
+                let wanted = path.strip_prefix("/readyz/")?;
+                let (_, ready) = self.readiness.hosts().into_iter().find(|(name, _)| name == wanted)?;
+                if ready {
+                    Page::says(StatusCode::OK, "ok")
+                } else {
+                    Page::says(StatusCode::SERVICE_UNAVAILABLE, format!("not ready, {UNKNOWN}"))
+                }
+            }
+        })
+    }
+
+    /// Ready is who knows every host's interfaces (I-1).
+    fn ready(&self, query: &str) -> Page {
+        let waiting = self.readiness.waiting();
+        let status = if waiting.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        if parameter(query, "verbose").is_some() {
+            let line = |(name, ready): (String, bool)| {
+                if ready { format!("{name}: ready\n") } else { format!("{name}: not ready, {UNKNOWN}\n") }
+            };
+            let lines: String = self.readiness.hosts().into_iter().map(line).collect();
+            return Page { status, kind: PLAIN, body: lines };
         }
-        if method != Method::HEAD {
-            *response.body_mut() = body.into_bytes();
+        if waiting.is_empty() {
+            Page::says(status, "ok")
+        } else {
+            Page::says(status, format!("not ready, {UNKNOWN}: {}", waiting.join(", ")))
         }
-        response
     }
 }
+
+const UNKNOWN: &str = "no interfaces known";
+
+/// Changes how much is logged, on behalf of somebody at this machine.
+fn change_level(headers: &HeaderMap, from_here: bool, body: &[u8]) -> Page {
+    if !from_here || !is_meant_for_here(headers) {
+        return Page::says(StatusCode::FORBIDDEN, "the log level is changed from this machine only");
+    }
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    match text.parse() {
+        Ok(level) if log::set_level(level) => Page::says(StatusCode::OK, level.as_str()),
+        Ok(_) => Page::says(StatusCode::SERVICE_UNAVAILABLE, "nothing is logged by this process"),
+        Err(says) => Page::says(StatusCode::BAD_REQUEST, format!("the body {says}")),
+    }
+}
+
+/// Neither a web page elsewhere, nor one whose name was made to lead here, may change anything: browsers
+/// say where a page is from, and which name they used.
+fn is_meant_for_here(headers: &HeaderMap) -> bool {
+    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let local = named.is_some_and(|host| {
+        let with_port =
+            if host.ends_with(']') || !host.contains(':') { format!("{host}:0") } else { host.into() };
+        crate::config::is_loopback(&with_port)
+    });
+    local && !headers.contains_key(header::ORIGIN) && !headers.contains_key("sec-fetch-site")
+}
+
+/// The value of a query parameter; empty if it has none.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .find(|(n, _)| *n == name)
+        .map(|(_, v)| v)
+}
+
+fn clean_days(query: &str) -> Result<u32, String> {
+    let Some(text) = parameter(query, "days") else { return Ok(CLEAN_DAYS) };
+    let days = text.parse().ok().filter(|days| *days <= MOST_DAYS);
+    days.ok_or_else(|| format!("days must be a whole number from 0 to {MOST_DAYS}"))
+}
+
+fn respond(method: &Method, page: Page) -> Response<Vec<u8>> {
+    let mut response = Response::new(Vec::new());
+    *response.status_mut() = page.status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(page.kind));
+    headers.insert(header::CONTENT_LENGTH, page.body.len().into());
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    if page.status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    if method != Method::HEAD {
+        *response.body_mut() = page.body.into_bytes();
+    }
+    response
+}
+
+/// A short body, or nothing if it is longer.
+async fn short_body(session: &mut ServerSession) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(piece)) = session.read_request_body().await {
+        if body.len() + piece.len() > BODY_MAX {
+            return Vec::new();
+        }
+        body.extend_from_slice(&piece);
+    }
+    body
+}
+
+/// How long a body is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 #[async_trait]
 impl ServeHttp for Admin {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
         let head = session.req_header();
-        let response = self.page(&head.method, head.uri.path());
-        // A body, which nobody reads here, must not be taken for the next request.
+        let (method, path) = (head.method.clone(), head.uri.path().to_owned());
+        let response = if path == "/log-level" && matches!(method, Method::PUT | Method::POST) {
+            let headers = head.headers.clone();
+            let peer = session.client_addr().and_then(SocketAddr::as_inet).map(std::net::SocketAddr::ip);
+            let from_here = peer.is_some_and(|ip| ip.to_canonical().is_loopback());
+            let body = tokio::time::timeout(PATIENCE, short_body(session)).await.unwrap_or_default();
+            respond(&method, change_level(&headers, from_here, &body))
+        } else {
+            let query = head.uri.query().unwrap_or_default().to_owned();
+            self.page(&method, &path, &query)
+        };
+        // A body that was not read must not be taken for the next request.
         if !session.is_body_empty() {
             session.set_keepalive(None);
         }
@@ -76,20 +250,13 @@ impl ServeHttp for Admin {
     }
 }
 
-/// Whether only this machine can reach the address.
-#[must_use]
-pub fn is_loopback(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn admin(ready: bool) -> Admin {
-        Admin::new(Metrics::new(), Arc::new(Readiness::new([("legacy".to_owned(), ready)])))
+        let readiness = Arc::new(Readiness::new([("legacy".to_owned(), ready)]));
+        Admin::new(Metrics::new(), readiness, Arc::new(Shown::new("# shown\n".to_owned())))
     }
 
     fn text(response: &Response<Vec<u8>>) -> String {
@@ -98,45 +265,114 @@ mod tests {
 
     #[test]
     fn readiness_names_the_hosts_that_wait() {
-        let response = admin(false).page(&Method::GET, "/readyz");
+        let response = admin(false).page(&Method::GET, "/readyz", "");
         assert_eq!(response.status(), 503);
         assert_eq!(text(&response), "not ready, no interfaces known: legacy\n");
-        let response = admin(true).page(&Method::GET, "/readyz");
+        let response = admin(true).page(&Method::GET, "/readyz", "");
         assert_eq!((response.status().as_u16(), text(&response)), (200, "ok\n".to_owned()));
-        assert_eq!(admin(false).page(&Method::GET, "/livez").status(), 200);
+        assert_eq!(admin(false).page(&Method::GET, "/livez", "").status(), 200);
     }
 
     #[test]
     fn metrics_are_in_the_exposition_format() {
-        let response = admin(true).page(&Method::GET, "/metrics");
+        let response = admin(true).page(&Method::GET, "/metrics", "");
         assert_eq!(response.headers()["content-type"], EXPOSITION);
         assert!(text(&response).contains("a2a_errata_build_info{"), "{}", text(&response));
     }
 
     #[test]
     fn head_has_the_length_and_no_body() {
-        let response = admin(true).page(&Method::HEAD, "/livez");
+        let response = admin(true).page(&Method::HEAD, "/livez", "");
         assert_eq!(response.headers()["content-length"], "3");
         assert!(response.body().is_empty());
     }
 
     #[test]
     fn other_methods_and_paths_are_refused() {
-        let response = admin(true).page(&Method::POST, "/metrics");
+        let response = admin(true).page(&Method::POST, "/metrics", "");
         assert_eq!(
             (response.status().as_u16(), &response.headers()["allow"]),
             (405, &"GET, HEAD".parse().unwrap())
         );
-        assert_eq!(admin(true).page(&Method::GET, "/secret").status(), 404);
+        assert_eq!(admin(true).page(&Method::GET, "/secret", "").status(), 404);
+    }
+
+    /// Every page, with the headers that keep a browser from doing more than showing it.
+    #[test]
+    fn every_page_is_there_and_forbids_everything_else() {
+        for (path, kind) in [
+            ("/", HTML),
+            ("/style.css", CSS),
+            ("/report", JSON),
+            ("/config", PLAIN),
+            ("/metrics", EXPOSITION),
+            ("/livez", PLAIN),
+            ("/readyz", PLAIN),
+            ("/readyz/legacy", PLAIN),
+            ("/log-level", PLAIN),
+        ] {
+            let response = admin(true).page(&Method::GET, path, "");
+            assert_eq!(response.status(), 200, "{path}");
+            assert_eq!(response.headers()["content-type"], kind, "{path}");
+            let policy = response.headers()["content-security-policy"].to_str().unwrap();
+            assert!(policy.starts_with("default-src 'none'") && !policy.contains("script"), "{policy}");
+            assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+        }
+        assert_eq!(text(&admin(true).page(&Method::GET, "/config", "")), "# shown\n");
     }
 
     #[test]
-    fn loopback_is_told_from_the_rest() {
-        for address in ["127.0.0.1:1", "127.8.0.1:1", "[::1]:1", "localhost:1"] {
-            assert!(is_loopback(address), "{address}");
+    fn each_host_has_its_own_readiness() {
+        let response = admin(false).page(&Method::GET, "/readyz/legacy", "");
+        assert_eq!(
+            (response.status().as_u16(), text(&response)),
+            (503, "not ready, no interfaces known\n".into())
+        );
+        assert_eq!(admin(false).page(&Method::GET, "/readyz/nobody", "").status(), 404);
+        let response = admin(false).page(&Method::GET, "/readyz", "verbose");
+        assert_eq!(text(&response), "legacy: not ready, no interfaces known\n");
+        assert_eq!(response.status(), 503);
+    }
+
+    #[test]
+    fn readiness_is_a_metric_too() {
+        let shown = text(&admin(false).page(&Method::GET, "/metrics", ""));
+        assert!(shown.contains(r#"a2a_errata_host_ready{host="legacy"} 0"#), "{shown}");
+    }
+
+    #[test]
+    fn days_are_read_and_slips_refused() {
+        let report = |query| admin(true).page(&Method::GET, "/report", query);
+        for (query, days) in [("", CLEAN_DAYS), ("days=30", 30), ("x=1&days=0", 0)] {
+            let read: report::Report = serde_json::from_str(&text(&report(query))).unwrap();
+            assert_eq!(read.hosts[0].interfaces.len(), 0);
+            assert_eq!(clean_days(query), Ok(days));
         }
-        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "admin.example:1"] {
-            assert!(!is_loopback(address), "{address}");
+        for query in ["days=", "days=-1", "days=1.5", "days=99999"] {
+            assert_eq!(report(query).status(), 400, "{query}");
+            assert_eq!(admin(true).page(&Method::GET, "/", query).status(), 400, "{query}");
         }
+    }
+
+    #[test]
+    fn only_this_machine_changes_the_log_level() {
+        let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
+            pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+        };
+        for host in ["127.0.0.1:9464", "localhost:9464", "[::1]:9464", "localhost", "[::1]"] {
+            assert!(is_meant_for_here(&headers(&[("host", host)])), "{host}");
+        }
+        for bad in [
+            &[("host", "attacker.example:9464")][..],
+            &[("host", "127.0.0.1:9464"), ("origin", "http://127.0.0.1:9464")],
+            &[("host", "127.0.0.1:9464"), ("sec-fetch-site", "cross-site")],
+            &[],
+        ] {
+            assert!(!is_meant_for_here(&headers(bad)), "{bad:?}");
+        }
+        let here = headers(&[("host", "localhost:1")]);
+        assert_eq!(change_level(&here, false, b"debug").status, 403);
+        assert_eq!(change_level(&here, true, b"loud").status, 400);
+        assert_eq!(change_level(&here, true, b"\xff").status, 400);
     }
 }

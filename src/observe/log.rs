@@ -6,12 +6,14 @@
 
 use std::io::{self, IsTerminal as _};
 use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracing::Dispatch;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::{Registry, fmt};
+use tracing_subscriber::{Registry, fmt, reload};
 
 use super::access;
 
@@ -36,6 +38,22 @@ impl FromStr for Level {
     fn from_str(text: &str) -> Result<Self, String> {
         <Self as clap::ValueEnum>::from_str(text.trim(), true)
             .map_err(|_| "must be off, error, warn, info, debug or trace".to_owned())
+    }
+}
+
+impl Level {
+    const ALL: [Self; 6] = [Self::Off, Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
     }
 }
 
@@ -71,12 +89,47 @@ pub fn init(level: Level, format: Format) {
         Format::Text => false,
         Format::Json => true,
     };
-    if tracing::dispatcher::set_global_default(dispatch(level, json, colour, io::stderr)).is_ok() {
+    let (dispatch, filter) = dispatch(level, json, colour, io::stderr);
+    if tracing::dispatcher::set_global_default(dispatch).is_ok() {
         std::panic::set_hook(Box::new(|panic| told(panic.location())));
-        if json && LevelFilter::from(level) >= LevelFilter::INFO {
+        if json {
             access::init();
         }
+        let _ = CONTROL.set(filter);
+        note(level);
     }
+}
+
+/// What the level is changed with.
+type Filter = reload::Handle<Targets, Registry>;
+
+static CONTROL: OnceLock<Filter> = OnceLock::new();
+/// The place of the level in [`Level::ALL`].
+static LEVEL: AtomicUsize = AtomicUsize::new(0);
+
+/// How much is logged.
+#[must_use]
+pub fn level() -> Level {
+    Level::ALL.get(LEVEL.load(Ordering::Relaxed)).copied().unwrap_or_default()
+}
+
+/// Logs so much from here on. `false` when this process does not log at all.
+pub fn set_level(level: Level) -> bool {
+    let changed = CONTROL.get().is_some_and(|filter| filter.reload(only_ours(level)).is_ok());
+    if changed {
+        note(level);
+        tracing::info!(to = level.as_str(), "log level changed");
+    }
+    changed
+}
+
+fn note(level: Level) {
+    LEVEL.store(Level::ALL.iter().position(|known| *known == level).unwrap_or_default(), Ordering::Relaxed);
+    access::set(LevelFilter::from(level) >= LevelFilter::INFO);
+}
+
+fn only_ours(level: Level) -> Targets {
+    Targets::new().with_target("a2a_errata", LevelFilter::from(level))
 }
 
 /// Waits, not for long, until every event is written: for the end of the process.
@@ -91,20 +144,21 @@ fn told(location: Option<&std::panic::Location<'_>>) {
     tracing::error!(place, thread = thread.name(), "panicked; this is a bug");
 }
 
-fn dispatch<W>(level: Level, json: bool, colour: bool, writer: W) -> Dispatch
+fn dispatch<W>(level: Level, json: bool, colour: bool, writer: W) -> (Dispatch, Filter)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let only_ours = Targets::new().with_target("a2a_errata", LevelFilter::from(level));
+    let (filter, handle) = reload::Layer::new(only_ours(level));
     // A stderr that went away must not end the process.
     let layer = fmt::layer().with_writer(writer).log_internal_errors(false);
-    let registry = Registry::default().with(only_ours);
-    if json {
+    let registry = Registry::default().with(filter);
+    let dispatch = if json {
         let layer = layer.json().flatten_event(true).with_current_span(false).with_span_list(false);
         Dispatch::new(registry.with(layer))
     } else {
         Dispatch::new(registry.with(layer.with_ansi(colour)))
-    }
+    };
+    (dispatch, handle)
 }
 
 #[cfg(test)]
@@ -114,7 +168,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::normalize::{Binding, Outcome, Rule, RuleSet, Verdict};
+    use crate::normalize::{Binding, Mode, Outcome, Rule, RuleSet, Verdict};
     use crate::observe::{Finished, Lane, Metrics};
 
     #[derive(Clone, Default)]
@@ -133,7 +187,7 @@ mod tests {
     fn logged(level: Level, json: bool, run: impl FnOnce()) -> String {
         let memory = Memory::default();
         let writer = memory.clone();
-        let dispatch = dispatch(level, json, false, move || writer.clone());
+        let (dispatch, _) = dispatch(level, json, false, move || writer.clone());
         tracing::dispatcher::with_default(&dispatch, run);
         let bytes = memory.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -150,7 +204,7 @@ mod tests {
             dropped_names: vec!["planted-secret".into()],
             ..Outcome::default()
         };
-        let lane = Metrics::new().lane("legacy", "/a2a", Some(Binding::JsonRpc));
+        let lane = Metrics::new().lane("legacy", "/a2a", Some(Binding::JsonRpc), Mode::Observe);
         let finished = Finished {
             status: 200,
             outcome: Some(&outcome),
@@ -192,6 +246,7 @@ mod tests {
             "host",
             "interface",
             "level",
+            "mode",
             "outcome",
             "reason",
             "rules",
@@ -238,8 +293,28 @@ mod tests {
         assert_eq!(logged(Level::Warn, true, finish_one), "");
     }
 
+    /// What was quiet talks once the level is changed, and the other way round.
+    #[test]
+    fn the_level_changes_while_it_runs() {
+        let memory = Memory::default();
+        let writer = memory.clone();
+        let (dispatch, filter) = dispatch(Level::Warn, true, false, move || writer.clone());
+        tracing::dispatcher::with_default(&dispatch, || {
+            tracing::info!(target: "a2a_errata", "one");
+            filter.reload(only_ours(Level::Info)).unwrap();
+            tracing::info!(target: "a2a_errata", "two");
+            filter.reload(only_ours(Level::Off)).unwrap();
+            tracing::error!(target: "a2a_errata", "three");
+        });
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        assert!(!text.contains("one") && text.contains("two") && !text.contains("three"), "{text}");
+    }
+
     #[test]
     fn levels_are_read_and_slips_refused() {
+        for level in Level::ALL {
+            assert_eq!(level.as_str().parse(), Ok(level));
+        }
         assert_eq!("INFO".parse(), Ok(Level::Info));
         assert!("inof".parse::<Level>().is_err());
         assert!("a2a_errata=debug".parse::<Level>().is_err());

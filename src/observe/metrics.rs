@@ -1,8 +1,8 @@
-//! Prometheus metrics (U-4), with handles resolved once per host and interface so that a request
-//! costs no label look-up. Every label value is from the configuration or from a closed list (D-4).
+//! Prometheus metrics (U-4) of one process, and its lanes. Every label value is from the configuration, from
+//! a host's card within bounds, or from a closed list (D-4).
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use prometheus::core::Collector;
 use prometheus::{
@@ -10,8 +10,9 @@ use prometheus::{
     Registry, TextEncoder,
 };
 
-use super::access;
-use crate::normalize::{Binding, CardFate, DroppedKind, Outcome, Rule, Verdict};
+use super::Lane;
+use super::lane::unix_now;
+use crate::normalize::{Binding, Mode};
 
 const PREFIX: &str = "a2a_errata";
 
@@ -24,38 +25,51 @@ const ADDED_BUCKETS: &[f64] = &[
 const UPSTREAM_BUCKETS: &[f64] =
     &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
-/// Every verdict, in the order of the handles.
-const VERDICTS: [Verdict; 6] = [
-    Verdict::Passed,
-    Verdict::Rewritten,
-    Verdict::Conformant,
-    Verdict::Overflow,
-    Verdict::Synthesized,
-    Verdict::Refused,
-];
+/// Interfaces of one host that have lanes of their own; a host's card may list any number.
+const MOST_INTERFACES: usize = 64;
+/// The longest path that is a label, in bytes.
+const LONGEST_PATH: usize = 256;
+/// The lane of interfaces that are beyond these bounds.
+const MORE: &str = "more";
 
 /// Every metric of one process, in its own registry.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    responses: IntCounterVec,
-    rewrites: IntCounterVec,
-    faults: IntCounterVec,
-    dropped: IntCounterVec,
-    collapsed: IntCounterVec,
-    overflows: IntCounter,
-    held: IntGauge,
-    added: Histogram,
-    upstream: Histogram,
-    inflight: IntGauge,
-    streams: IntGauge,
-    last_rewrite: IntGaugeVec,
+    pub(super) responses: IntCounterVec,
+    pub(super) repairs: IntCounterVec,
+    pub(super) rewrites: IntCounterVec,
+    pub(super) faults: IntCounterVec,
+    pub(super) dropped: IntCounterVec,
+    pub(super) collapsed: IntCounterVec,
+    pub(super) overflows: IntCounter,
+    pub(super) held: IntGauge,
+    pub(super) added: Histogram,
+    pub(super) upstream: Histogram,
+    pub(super) upstream_failures: IntCounterVec,
+    pub(super) inflight: IntGauge,
+    pub(super) streams: IntGauge,
+    pub(super) last_rewrite: IntGaugeVec,
+    pub(super) last_repair: IntGaugeVec,
+    mode_info: IntGaugeVec,
+    host_ready: IntGaugeVec,
     card_reads: IntCounterVec,
     card_age: GaugeVec,
-    card_rewrites: IntCounterVec,
-    card_signatures: IntCounterVec,
+    pub(super) card_rewrites: IntCounterVec,
+    pub(super) card_signatures: IntCounterVec,
+    /// Unix time of the process's beginning.
+    started: i64,
+    lanes: Mutex<Lanes>,
     /// When each host's card was last read well.
     cards: Mutex<Vec<(String, Instant)>>,
+}
+
+/// Every lane that is in use, and every label that ever was.
+#[derive(Debug, Default)]
+struct Lanes {
+    live: Vec<Weak<Lane>>,
+    /// Host and interface.
+    named: Vec<(String, String)>,
 }
 
 fn opts(name: &str, help: &str) -> Opts {
@@ -86,12 +100,20 @@ impl Metrics {
     fn build() -> prometheus::Result<Self> {
         let info = IntGaugeVec::new(opts("build_info", "1; says which build this is."), &["version"])?;
         info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let started = unix_now();
+        let start = gauge("start_time_seconds", "When the process began, in Unix time.")?;
+        start.set(started);
         let metrics = Self {
             registry: Registry::new(),
             responses: counters(
                 "responses_total",
                 "Answers, by what became of them.",
                 &["host", "interface", "binding", "outcome"],
+            )?,
+            repairs: counters(
+                "repairs_total",
+                "Answers that clients could not have used as the host gave them.",
+                &["host", "interface"],
             )?,
             rewrites: counters(
                 "rewrites_total",
@@ -128,11 +150,28 @@ impl Metrics {
                 "Time from the request sent to the head of the host's answer.",
                 UPSTREAM_BUCKETS,
             )?,
+            upstream_failures: counters(
+                "upstream_failures_total",
+                "Exchanges that failed on the host's side, by how.",
+                &["host", "kind"],
+            )?,
             inflight: gauge("inflight", "Requests being served right now.")?,
             streams: gauge("streams_open", "Event streams open right now.")?,
             last_rewrite: IntGaugeVec::new(
                 opts("last_rewrite_timestamp_seconds", "When an answer was last rewritten, in Unix time."),
                 &["host", "interface"],
+            )?,
+            last_repair: IntGaugeVec::new(
+                opts("last_repair_timestamp_seconds", "When an answer last needed repair, in Unix time."),
+                &["host", "interface"],
+            )?,
+            mode_info: IntGaugeVec::new(
+                opts("mode_info", "1; says whether an interface's answers are enforced or only observed."),
+                &["host", "interface", "mode"],
+            )?,
+            host_ready: IntGaugeVec::new(
+                opts("host_ready", "1 when the host's interfaces are known, 0 while every POST may be one."),
+                &["host"],
             )?,
             card_reads: counters(
                 "card_reads_total",
@@ -153,9 +192,17 @@ impl Metrics {
                 "Signed agent cards whose signatures were dropped with their URLs.",
                 &["host"],
             )?,
+            started,
+            lanes: Mutex::default(),
             cards: Mutex::default(),
         };
-        let all: [Box<dyn Collector>; 17] = [
+        let all: [Box<dyn Collector>; 23] = [
+            Box::new(metrics.repairs.clone()),
+            Box::new(metrics.upstream_failures.clone()),
+            Box::new(metrics.last_repair.clone()),
+            Box::new(metrics.mode_info.clone()),
+            Box::new(metrics.host_ready.clone()),
+            Box::new(start),
             Box::new(metrics.responses.clone()),
             Box::new(metrics.rewrites.clone()),
             Box::new(metrics.faults.clone()),
@@ -180,27 +227,73 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// The handles of one interface of one host; `interface` is its configured path, or `other` with
-    /// no binding for everything that is no interface.
+    /// The handles of one interface of one host; `interface` is its path, or a word with no binding for
+    /// everything that is no interface. A lane that is in use is used again, with its history.
     #[must_use]
-    pub fn lane(self: &Arc<Self>, host: &str, interface: &str, binding: Option<Binding>) -> Arc<Lane> {
+    pub fn lane(
+        self: &Arc<Self>,
+        host: &str,
+        interface: &str,
+        binding: Option<Binding>,
+        mode: Mode,
+    ) -> Arc<Lane> {
         let interface = if interface.is_empty() { "/" } else { interface };
-        let binding = binding.map_or("none", Binding::as_str);
-        let responses = VERDICTS
-            .map(|verdict| self.responses.with_label_values(&[host, interface, binding, verdict.as_str()]));
-        Arc::new(Lane {
-            metrics: self.clone(),
-            line: access::lane(host, interface, binding),
-            host: host.to_owned(),
-            interface: interface.to_owned(),
-            binding,
-            responses,
-            rewrites: Rule::ALL.iter().map(|_| OnceLock::new()).collect(),
-            dropped: DroppedKind::ALL.iter().map(|_| OnceLock::new()).collect(),
-            faults: Named::default(),
-            collapsed: Named::default(),
-            last_rewrite: OnceLock::new(),
-        })
+        let mut lanes = self.lanes();
+        let interface = lanes.label(host, interface);
+        let found = lanes.live.iter().filter_map(Weak::upgrade).find(|lane| {
+            lane.host() == host
+                && lane.interface() == interface
+                && lane.binding() == binding.map_or("none", Binding::as_str)
+        });
+        let lane = if let Some(lane) = found {
+            if lane.set_mode(mode) {
+                tracing::info!(host, interface, mode = mode.as_str(), "another mode");
+            }
+            lane
+        } else {
+            let lane = Arc::new(Lane::new(self, host, &interface, binding, mode));
+            lanes.live.retain(|known| known.strong_count() > 0);
+            lanes.live.push(Arc::downgrade(&lane));
+            lane
+        };
+        drop(lanes);
+        lane
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every lane in use, in the order they were made.
+    #[must_use]
+    pub fn live(&self) -> Vec<Arc<Lane>> {
+        self.lanes().live.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Closes the minute for the trends; to be called once a minute.
+    pub fn tick(&self) {
+        let now = unix_now();
+        for lane in self.live() {
+            lane.tick(now);
+        }
+    }
+
+    /// Unix time of the process's beginning.
+    #[must_use]
+    pub fn started(&self) -> i64 {
+        self.started
+    }
+
+    /// Whether the host's interfaces are known (I-1).
+    pub fn host_ready(&self, host: &str, ready: bool) {
+        self.host_ready.with_label_values(&[host]).set(ready.into());
+    }
+
+    /// Seconds since the host's card was last read well.
+    #[must_use]
+    pub fn card_age(&self, host: &str) -> Option<f64> {
+        let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        cards.iter().find(|(name, _)| name == host).map(|(_, at)| at.elapsed().as_secs_f64())
     }
 
     /// Requests being served right now.
@@ -229,6 +322,11 @@ impl Metrics {
         for (host, at) in self.cards.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             self.card_age.with_label_values(&[host.as_str()]).set(at.elapsed().as_secs_f64());
         }
+        self.mode_info.reset();
+        for lane in self.live() {
+            let labels = [lane.host(), lane.interface(), lane.mode().as_str()];
+            self.mode_info.with_label_values(&labels).set(1);
+        }
         let mut text = Vec::new();
         // Writing to memory fails only for a metric without a value, and those are left out.
         _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
@@ -236,218 +334,30 @@ impl Metrics {
     }
 }
 
-/// Counters by a name from a closed list in the code. They exist once they were needed.
-#[derive(Debug, Default)]
-struct Named(RwLock<Vec<(&'static str, IntCounter)>>);
-
-impl Named {
-    fn inc(&self, name: &'static str, make: impl FnOnce() -> IntCounter) {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, counter)) = known.iter().find(|(known, _)| *known == name) {
-            return counter.inc();
+impl Lanes {
+    /// What stands for an interface in the labels: its path, as long as there are not too many.
+    fn label(&mut self, host: &str, interface: &str) -> String {
+        let fits = interface.len() <= LONGEST_PATH;
+        let mut of_host = self.named.iter().filter(|(known, _)| known == host);
+        if fits && of_host.clone().any(|(_, known)| known == interface) {
+            return interface.to_owned();
         }
-        drop(known);
-        let counter = make();
-        counter.inc();
-        // Two at once may both add theirs: they are the same counter.
-        self.0.write().unwrap_or_else(PoisonError::into_inner).push((name, counter));
-    }
-}
-
-/// What is known when an exchange is over.
-#[derive(Debug)]
-pub struct Finished<'a> {
-    /// Status the client got; 0 when it got none.
-    pub status: u16,
-    /// `None` for a request that was no rule's business.
-    pub outcome: Option<&'a Outcome>,
-    /// The answer was an event stream.
-    pub stream: bool,
-    /// From the request's last byte (or head) sent to the host until its head came; zero if none came.
-    pub upstream: Duration,
-    /// What holding the answer added, from the host's last needed byte to the first byte written.
-    pub added: Duration,
-}
-
-/// Pre-resolved handles of one host and interface.
-#[derive(Debug)]
-pub struct Lane {
-    metrics: Arc<Metrics>,
-    /// What access lines begin with.
-    line: String,
-    host: String,
-    interface: String,
-    binding: &'static str,
-    responses: [IntCounter; VERDICTS.len()],
-    /// By rule; resolved when first needed, so that rules that never fire make no series.
-    rewrites: Vec<OnceLock<IntCounter>>,
-    dropped: Vec<OnceLock<IntCounter>>,
-    faults: Named,
-    collapsed: Named,
-    last_rewrite: OnceLock<IntGauge>,
-}
-
-impl Lane {
-    /// A request came in; the guard counts it as in flight until it is dropped.
-    #[must_use]
-    pub fn begin(self: &Arc<Self>) -> InFlight {
-        self.metrics.inflight.inc();
-        InFlight { lane: self.clone(), stream: false }
-    }
-
-    /// Count one finished exchange and log it: names and numbers only (D-4).
-    pub fn finished(&self, finished: &Finished<'_>) {
-        let verdict = finished.outcome.map_or(Verdict::Passed, |outcome| outcome.verdict);
-        if let Some(counter) = self.responses.get(slot(verdict)) {
-            counter.inc();
+        if !fits || of_host.by_ref().count() >= MOST_INTERFACES {
+            return MORE.to_owned();
         }
-        if !finished.upstream.is_zero() {
-            self.metrics.upstream.observe(finished.upstream.as_secs_f64());
-        }
-        if let Some(outcome) = finished.outcome {
-            self.metrics.added.observe(finished.added.as_secs_f64());
-            self.count(outcome);
-        }
-        self.log(finished, verdict);
-    }
-
-    fn count(&self, outcome: &Outcome) {
-        let (host, interface) = (self.host.as_str(), self.interface.as_str());
-        for rule in outcome.rules.iter() {
-            if let Some(counter) = self.rewrites.get(rule as usize) {
-                let make = || self.metrics.rewrites.with_label_values(&[host, interface, rule.id()]);
-                counter.get_or_init(make).inc();
-            }
-        }
-        for ((kind, counter), number) in DroppedKind::ALL.iter().zip(&self.dropped).zip(outcome.dropped) {
-            if number > 0 {
-                let make = || self.metrics.dropped.with_label_values(&[host, kind.as_str()]);
-                counter.get_or_init(make).inc_by(number.into());
-            }
-        }
-        if let Some(reason) = outcome.reason {
-            let make = || self.metrics.faults.with_label_values(&[host, self.binding, reason]);
-            self.faults.inc(reason, make);
-        }
-        if let Some(cause) = outcome.collapsed {
-            self.collapsed.inc(cause, || self.metrics.collapsed.with_label_values(&[host, cause]));
-        }
-        match outcome.verdict {
-            Verdict::Overflow => self.metrics.overflows.inc(),
-            Verdict::Rewritten => {
-                let make = || self.metrics.last_rewrite.with_label_values(&[host, interface]);
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                self.last_rewrite.get_or_init(make).set(i64::try_from(now).unwrap_or(i64::MAX));
-            }
-            Verdict::Passed | Verdict::Conformant | Verdict::Synthesized | Verdict::Refused => {}
-        }
-    }
-
-    pub(super) fn event(&self, finished: &Finished<'_>, verdict: Verdict) -> access::Event<'_> {
-        let outcome = finished.outcome;
-        access::Event {
-            lane: &self.line,
-            status: finished.status,
-            outcome: verdict.as_str(),
-            reason: outcome.and_then(|outcome| outcome.reason),
-            collapsed: outcome.and_then(|outcome| outcome.collapsed),
-            rules: outcome.map(|outcome| outcome.rules).unwrap_or_default(),
-            stream: finished.stream,
-            upstream: finished.upstream,
-            added: finished.added,
-        }
-    }
-
-    fn log(&self, finished: &Finished<'_>, verdict: Verdict) {
-        let logs_json = access::log(&self.event(finished, verdict));
-        if logs_json || !tracing::enabled!(target: super::log::ACCESS, tracing::Level::INFO) {
-            return;
-        }
-        let outcome = finished.outcome;
-        let mut rules = String::new();
-        for rule in outcome.iter().flat_map(|outcome| outcome.rules.iter()) {
-            if !rules.is_empty() {
-                rules.push(' ');
-            }
-            rules.push_str(rule.id());
-        }
-        tracing::info!(
-            target: super::log::ACCESS,
-            host = %self.host,
-            interface = %self.interface,
-            binding = self.binding,
-            status = finished.status,
-            outcome = verdict.as_str(),
-            reason = outcome.and_then(|outcome| outcome.reason),
-            collapsed = outcome.and_then(|outcome| outcome.collapsed),
-            rules = (!rules.is_empty()).then_some(rules.as_str()),
-            stream = finished.stream,
-            upstream_ms = milliseconds(finished.upstream),
-            added_us = u64::try_from(finished.added.as_micros()).unwrap_or(u64::MAX),
-        );
-    }
-
-    /// What became of an agent card that was asked for (P-3).
-    pub fn card(&self, fate: CardFate) {
-        self.metrics.card_rewrites.with_label_values(&[self.host.as_str(), fate.as_str()]).inc();
-        if fate == (CardFate::Rewritten { was_signed: true }) {
-            self.metrics.card_signatures.with_label_values(&[self.host.as_str()]).inc();
-        }
-    }
-
-    /// The bytes held back changed by this much (gauge `held_bytes`).
-    pub fn held(&self, delta: i64) {
-        self.metrics.held.add(delta);
-    }
-}
-
-/// With one decimal: what a person compares.
-fn milliseconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 10_000.0).round() / 10.0
-}
-
-/// Where the handle of a verdict is.
-fn slot(verdict: Verdict) -> usize {
-    match verdict {
-        Verdict::Passed => 0,
-        Verdict::Rewritten => 1,
-        Verdict::Conformant => 2,
-        Verdict::Overflow => 3,
-        Verdict::Synthesized => 4,
-        Verdict::Refused => 5,
-    }
-}
-
-/// Counts one request as in flight while it lives.
-#[derive(Debug)]
-pub struct InFlight {
-    lane: Arc<Lane>,
-    stream: bool,
-}
-
-impl InFlight {
-    /// The answer turned out to be an event stream: it counts as open until the guard is dropped.
-    pub fn streaming(&mut self) {
-        if !self.stream {
-            self.stream = true;
-            self.lane.metrics.streams.inc();
-        }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.lane.metrics.inflight.dec();
-        if self.stream {
-            self.lane.metrics.streams.dec();
-        }
+        self.named.push((host.to_owned(), interface.to_owned()));
+        interface.to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::normalize::RuleSet;
+    use crate::normalize::{Outcome, Rule, RuleSet, Verdict};
+    use crate::observe::Finished;
+    use crate::observe::lane::{UpstreamFailure, VERDICTS, slot};
 
     fn outcome(verdict: Verdict, rules: &[Rule]) -> Outcome {
         let mut set = RuleSet::default();
@@ -470,7 +380,7 @@ mod tests {
     #[test]
     fn every_metric_of_u4_is_there_under_its_name_and_labels() {
         let metrics = Metrics::new();
-        let lane = metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc));
+        let lane = metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc), Mode::Enforce);
         let mut rewritten = outcome(Verdict::Rewritten, &[Rule::E1, Rule::O1]);
         rewritten.reason = Some("TASK_NOT_FOUND");
         rewritten.collapsed = Some("status_403");
@@ -480,6 +390,8 @@ mod tests {
         lane.finished(&finished(Some(&outcome(Verdict::Overflow, &[Rule::C2]))));
         lane.finished(&finished(None));
         lane.held(4096);
+        lane.upstream_failed(UpstreamFailure::Timeout);
+        metrics.host_ready("legacy", true);
         let mut guard = lane.begin();
         guard.streaming();
         guard.streaming();
@@ -498,6 +410,10 @@ mod tests {
             r#"a2a_errata_dropped_fields_total{host="legacy",kind="message"} 2"#,
             r#"a2a_errata_dropped_fields_total{host="legacy",kind="metadata"} 4"#,
             r#"a2a_errata_oracle_collapsed_total{cause="status_403",host="legacy"} 2"#,
+            r#"a2a_errata_repairs_total{host="legacy",interface="/a2a"} 3"#,
+            r#"a2a_errata_upstream_failures_total{host="legacy",kind="timeout"} 1"#,
+            r#"a2a_errata_mode_info{host="legacy",interface="/a2a",mode="enforce"} 1"#,
+            r#"a2a_errata_host_ready{host="legacy"} 1"#,
             "a2a_errata_overflows_total 1",
             "a2a_errata_held_bytes 4096",
             "a2a_errata_added_seconds_count 3",
@@ -519,8 +435,8 @@ mod tests {
     #[test]
     fn what_is_no_interface_has_a_lane_too() {
         let metrics = Metrics::new();
-        metrics.lane("legacy", "other", None).finished(&finished(None));
-        metrics.lane("legacy", "", Some(Binding::HttpJson)).finished(&finished(None));
+        metrics.lane("legacy", "other", None, Mode::Enforce).finished(&finished(None));
+        metrics.lane("legacy", "", Some(Binding::HttpJson), Mode::Enforce).finished(&finished(None));
         let text = metrics.render();
         assert!(
             text.contains(r#"{binding="none",host="legacy",interface="other",outcome="passed"} 1"#),
@@ -542,7 +458,7 @@ mod tests {
     #[test]
     fn the_same_reason_counts_on_one_counter_from_many_threads() {
         let metrics = Metrics::new();
-        let lane = metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc));
+        let lane = metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc), Mode::Enforce);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -568,7 +484,58 @@ mod tests {
         let mut fault = outcome(Verdict::Rewritten, &[Rule::D2]);
         fault.dropped_names = vec!["planted-secret".into()];
         fault.dropped = [1, 1, 1, 1, 1];
-        metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc)).finished(&finished(Some(&fault)));
+        metrics
+            .lane("legacy", "/a2a", Some(Binding::JsonRpc), Mode::Enforce)
+            .finished(&finished(Some(&fault)));
         assert!(!metrics.render().contains("planted"));
+    }
+
+    /// I-5: observed is told from enforced, and a change of mode leaves no trace of the old one.
+    #[test]
+    fn a_lane_has_one_mode_and_keeps_its_numbers_when_it_changes() {
+        let metrics = Metrics::new();
+        let lane = metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc), Mode::Observe);
+        lane.finished(&finished(None));
+        assert!(metrics.render().contains(r#"{host="legacy",interface="/a2a",mode="observe"} 1"#));
+        let again = metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc), Mode::Enforce);
+        assert!(Arc::ptr_eq(&lane, &again));
+        let text = metrics.render();
+        assert!(text.contains(r#"{host="legacy",interface="/a2a",mode="enforce"} 1"#), "{text}");
+        assert!(!text.contains("observe\"}"), "{text}");
+        assert_eq!(again.snapshot(unix_now()).responses[0], 1);
+    }
+
+    /// D-4: a host whose card names ever new paths makes no ever new series.
+    #[test]
+    fn labels_from_cards_are_bounded() {
+        let metrics = Metrics::new();
+        for n in 0..10 * MOST_INTERFACES {
+            let _ = metrics.lane("legacy", &format!("/{n}"), Some(Binding::JsonRpc), Mode::Enforce);
+            let long = "/x".repeat(LONGEST_PATH);
+            let _ = metrics.lane("legacy", &long, Some(Binding::JsonRpc), Mode::Enforce);
+        }
+        let text = metrics.render();
+        let series = text.lines().filter(|line| line.starts_with("a2a_errata_repairs_total{")).count();
+        assert_eq!(series, MOST_INTERFACES + 1);
+        assert!(!text.contains("/x/x"));
+        assert_eq!(metrics.live().len(), 0, "lanes nobody uses are gone");
+    }
+
+    /// "Clean" is counted from the last repair; a TASK_NOT_FOUND the host said itself is no repair (O-1).
+    #[test]
+    fn what_came_since_the_last_repair_is_known() {
+        let metrics = Metrics::new();
+        let lane = metrics.lane("legacy", "/a2a", Some(Binding::JsonRpc), Mode::Enforce);
+        lane.finished(&finished(None));
+        lane.finished(&finished(Some(&outcome(Verdict::Rewritten, &[Rule::E1]))));
+        let said = Outcome { said_already: true, ..outcome(Verdict::Rewritten, &[Rule::O1]) };
+        lane.finished(&finished(Some(&said)));
+        lane.finished(&finished(Some(&outcome(Verdict::Conformant, &[Rule::E9]))));
+        lane.finished(&finished(Some(&outcome(Verdict::Synthesized, &[Rule::P1]))));
+        let now = unix_now();
+        let snapshot = lane.snapshot(now);
+        assert_eq!((snapshot.answers_since, snapshot.errors_since), (2, 2));
+        assert!(snapshot.last_repair.is_some_and(|at| at <= now && at > now - 60));
+        assert_eq!(snapshot.trend.last().unwrap().rewritten, 2);
     }
 }

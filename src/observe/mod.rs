@@ -3,10 +3,19 @@
 
 mod access;
 mod admin;
+mod lane;
 pub mod log;
 mod metrics;
+mod page;
 mod readiness;
+pub mod removal;
+pub mod report;
+mod rule_text;
+mod trend;
 
-pub use admin::{Admin, is_loopback};
-pub use metrics::{Finished, InFlight, Lane, Metrics};
+pub use admin::{Admin, Shown};
+pub use lane::{Finished, InFlight, Lane, UpstreamFailure};
+pub use metrics::Metrics;
 pub use readiness::Readiness;
+pub use rule_text::says_by_id as rule_says;
+pub use trend::Minute;

@@ -1,35 +1,53 @@
 //! Which hosts are ready: those whose interfaces are known (I-1).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
 
 /// The hosts of the process. Bounded by the configuration, shared by everyone who learns about a host.
 #[derive(Debug)]
 pub struct Readiness {
-    hosts: Vec<(String, AtomicBool)>,
+    hosts: ArcSwap<Vec<(String, AtomicBool)>>,
 }
 
 impl Readiness {
     /// Each host's name and whether its interfaces are known from the start.
     #[must_use]
     pub fn new(hosts: impl IntoIterator<Item = (String, bool)>) -> Self {
-        Self { hosts: hosts.into_iter().map(|(name, known)| (name, AtomicBool::new(known))).collect() }
+        Self { hosts: ArcSwap::from_pointee(atomic(hosts)) }
+    }
+
+    /// These are the hosts from here on.
+    pub fn replace(&self, hosts: impl IntoIterator<Item = (String, bool)>) {
+        self.hosts.store(Arc::new(atomic(hosts)));
     }
 
     /// The interfaces of this host are known (or no longer).
     pub fn set(&self, host: &str, known: bool) {
-        for (name, ready) in &self.hosts {
+        for (name, ready) in self.hosts.load().iter() {
             if name == host {
                 ready.store(known, Ordering::Relaxed);
             }
         }
     }
 
+    /// Every host and whether it is ready, in the configuration's order.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<(String, bool)> {
+        let hosts = self.hosts.load();
+        hosts.iter().map(|(name, ready)| (name.clone(), ready.load(Ordering::Relaxed))).collect()
+    }
+
     /// The hosts that are not ready, in the configuration's order.
     #[must_use]
-    pub fn waiting(&self) -> Vec<&str> {
-        let waiting = self.hosts.iter().filter(|(_, ready)| !ready.load(Ordering::Relaxed));
-        waiting.map(|(name, _)| name.as_str()).collect()
+    pub fn waiting(&self) -> Vec<String> {
+        self.hosts().into_iter().filter(|(_, ready)| !ready).map(|(name, _)| name).collect()
     }
+}
+
+fn atomic(hosts: impl IntoIterator<Item = (String, bool)>) -> Vec<(String, AtomicBool)> {
+    hosts.into_iter().map(|(name, known)| (name, AtomicBool::new(known))).collect()
 }
 
 #[cfg(test)]
@@ -44,5 +62,7 @@ mod tests {
         assert!(readiness.waiting().is_empty());
         readiness.set("a", false);
         assert_eq!(readiness.waiting(), ["a"]);
+        readiness.replace([("c".to_owned(), false)]);
+        assert_eq!(readiness.hosts(), [("c".to_owned(), false)]);
     }
 }

@@ -210,10 +210,8 @@ impl Door {
 /// the interface it was for, if that can be told.
 async fn refuse(hosts: &Hosts, session: &mut ServerSession) -> pingora_error::Result<()> {
     session.set_keepalive(None);
-    // `req_header` panics when even the request line was unreadable; the summary has a dash then.
-    let parsed = session.as_http1().is_some_and(|http1| !http1.request_summary().starts_with("- "));
     let mut call = Call::default();
-    if !parsed || !call.route(hosts, session) {
+    if !own_answers::has_head(session) || !call.route(hosts, session) {
         return own_answers::plain(session, StatusCode::BAD_REQUEST).await;
     }
     call.answer(session, OwnAnswer::BadRequest).await?;

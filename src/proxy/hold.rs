@@ -39,7 +39,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::routes::Host;
 use super::{front, gather, own_answers};
-use crate::normalize::{Machine, Mode, Output, OwnAnswer, ResponseHead};
+use crate::normalize::{Machine, Output, OwnAnswer, ResponseHead};
 use crate::observe::Lane;
 use crate::protocol::a2a::Operation;
 
@@ -131,8 +131,8 @@ pub struct Held {
 
 impl Held {
     pub fn new(exchange: Machine, request: &RequestHeader, host: &Host, lane: Arc<Lane>) -> Self {
-        // An observed host's answers are not touched, in time either (I-5).
-        let floor = if host.policy.mode == Mode::Enforce { host.policy.oracle.floor_ms } else { 0 };
+        // What is observed is not touched, in time either (I-5).
+        let floor = if exchange.is_observing() { 0 } else { host.policy.oracle.floor_ms };
         let expects = request.headers.get(header::EXPECT).map(http::HeaderValue::as_bytes);
         Self {
             exchange,
@@ -354,7 +354,12 @@ impl Held {
         self.collect(client, &mut out, arrived).await?;
         self.report();
         self.write(client, &mut out, arrived).await?;
-        if self.phase == Phase::Complete { Ok(true) } else { Err(error) }
+        if self.phase != Phase::Complete {
+            return Err(error);
+        }
+        // Nobody else hears of it.
+        self.lane.upstream_failed(own_answers::upstream_failure(&error));
+        Ok(true)
     }
 
     /// Writes an answer of the proxy's own to `client` (P-1). Only while nothing was written.

@@ -11,6 +11,7 @@ use pingora_error::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::ResponseHeader;
 
 use crate::normalize::{Failure, OwnAnswer};
+use crate::observe::UpstreamFailure;
 
 /// How long a client that is still sending is listened to after it was refused.
 const LINGER: Duration = Duration::from_secs(2);
@@ -49,6 +50,26 @@ pub fn of_upstream(error: &Error) -> OwnAnswer {
     match failure(error) {
         Failure::TimedOut => OwnAnswer::GatewayTimeout,
         Failure::Closed => OwnAnswer::BadGateway,
+    }
+}
+
+/// How the host's side failed, for the metrics.
+pub fn upstream_failure(error: &Error) -> UpstreamFailure {
+    match error.etype() {
+        ErrorType::ConnectRefused
+        | ErrorType::ConnectNoRoute
+        | ErrorType::ConnectError
+        | ErrorType::BindError
+        | ErrorType::SocketError
+        | ErrorType::TLSHandshakeFailure
+        | ErrorType::InvalidCert
+        | ErrorType::HTTPStatus(_) => UpstreamFailure::Connect,
+        ErrorType::ConnectTimedout
+        | ErrorType::TLSHandshakeTimedout
+        | ErrorType::ReadTimedout
+        | ErrorType::WriteTimedout => UpstreamFailure::Timeout,
+        ErrorType::InvalidHTTPHeader | ErrorType::H1Error | ErrorType::H2Error => UpstreamFailure::Protocol,
+        _ => UpstreamFailure::Closed,
     }
 }
 
@@ -115,6 +136,9 @@ pub async fn linger(client: &mut ServerSession) {
         return;
     }
     client.shutdown().await;
+    if !has_head(client) {
+        return;
+    }
     client.set_pipelining_enabled(false);
     // Whatever goes wrong from here on, the answer is out.
     let _ = tokio::time::timeout(LINGER, async {
@@ -129,6 +153,12 @@ pub async fn linger(client: &mut ServerSession) {
         }
     })
     .await;
+}
+
+/// Whether the request's head could be read. Pingora panics when it is asked for one that could not, or for
+/// the body behind it; its summary has a dash then.
+pub fn has_head(client: &ServerSession) -> bool {
+    client.as_http1().is_none_or(|http1| !http1.request_summary().starts_with("- "))
 }
 
 #[cfg(test)]

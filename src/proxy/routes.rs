@@ -15,9 +15,9 @@ use bytes::Bytes;
 use http::{HeaderValue, Version};
 
 use super::public::Public;
-use super::settings::{self, Limits, Settings, Timeouts};
+use super::settings::{self, InterfaceMode, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
-use crate::normalize::{Binding, Interface, Policy, Target};
+use crate::normalize::{Binding, Interface, Mode, Policy, Target};
 use crate::observe::{Lane, Metrics};
 use crate::protocol::a2a::{percent_decode, plain_path, tidy};
 
@@ -55,6 +55,7 @@ pub struct Host {
     pub public: Option<Public>,
     /// Where everything is counted that is no interface's.
     pub other: Arc<Lane>,
+    policies: Policies,
     interfaces: ArcSwap<Interfaces>,
 }
 
@@ -62,7 +63,17 @@ pub struct Host {
 #[derive(Clone)]
 pub struct Candidate {
     pub target: Target,
+    /// The host's, with the interface's own mode if it has one (I-5).
+    pub policy: Arc<Policy>,
     pub lane: Arc<Lane>,
+}
+
+/// What an interface is bound by: the host's policy, in the one mode or the other (I-5).
+struct Policies {
+    host: Arc<Policy>,
+    modes: Vec<InterfaceMode>,
+    /// The host's policy in the mode it has not.
+    other: Arc<Policy>,
 }
 
 #[derive(Default)]
@@ -163,7 +174,8 @@ impl Hosts {
     /// An unknown name changes nothing and is answered with `false`.
     pub fn set_interfaces(&self, host: &str, interfaces: &[Arc<Interface>]) -> bool {
         let Some(host) = self.all.iter().find(|known| known.name == host) else { return false };
-        host.interfaces.store(Arc::new(Interfaces::new(&host.name, interfaces, &self.metrics)));
+        let table = Interfaces::new(&host.name, interfaces, &host.policies, &self.metrics);
+        host.interfaces.store(Arc::new(table));
         true
     }
 
@@ -179,6 +191,8 @@ impl Hosts {
 
 impl Host {
     fn new(host: &settings::Host, metrics: &Arc<Metrics>) -> Self {
+        let policies = Policies::new(host);
+        let interfaces = Interfaces::new(&host.name, &host.interfaces, &policies, metrics);
         Self {
             name: host.name.clone(),
             policy: host.policy.clone(),
@@ -186,8 +200,9 @@ impl Host {
             timeouts: host.timeouts,
             upstreams: Upstreams::new(&host.upstreams, host.timeouts),
             public: Public::new(host),
-            other: metrics.lane(&host.name, "other", None),
-            interfaces: ArcSwap::from_pointee(Interfaces::new(&host.name, &host.interfaces, metrics)),
+            other: metrics.lane(&host.name, "other", None, host.policy.mode),
+            policies,
+            interfaces: ArcSwap::from_pointee(interfaces),
         }
     }
 
@@ -225,12 +240,29 @@ impl Host {
     }
 }
 
+impl Policies {
+    fn new(host: &settings::Host) -> Self {
+        let other = match host.policy.mode {
+            Mode::Enforce => Mode::Observe,
+            Mode::Observe => Mode::Enforce,
+        };
+        let other = Arc::new(Policy { mode: other, ..Policy::clone(&host.policy) });
+        Self { host: host.policy.clone(), modes: host.modes.clone(), other }
+    }
+
+    fn of(&self, interface: &Interface) -> &Arc<Policy> {
+        let own = self.modes.iter().find(|m| m.binding == interface.binding && m.path == interface.path);
+        if own.is_some_and(|own| own.mode != self.host.mode) { &self.other } else { &self.host }
+    }
+}
+
 impl Interfaces {
-    fn new(host: &str, interfaces: &[Arc<Interface>], metrics: &Arc<Metrics>) -> Self {
+    fn new(host: &str, interfaces: &[Arc<Interface>], policies: &Policies, metrics: &Arc<Metrics>) -> Self {
         let mut table = Self::default();
         if interfaces.is_empty() {
-            table.unknown =
-                Some(Candidate { target: Target::Unknown, lane: metrics.lane(host, "unknown", None) });
+            let policy = policies.host.clone();
+            let lane = metrics.lane(host, "unknown", None, policy.mode);
+            table.unknown = Some(Candidate { target: Target::Unknown, policy, lane });
         }
         for interface in interfaces {
             let paths = match interface.binding {
@@ -240,14 +272,20 @@ impl Interfaces {
             let path = interface.path.strip_suffix('/').unwrap_or(&interface.path);
             match paths.entry(path.into()) {
                 Entry::Vacant(place) => {
-                    let lane = metrics.lane(host, &interface.path, Some(interface.binding));
+                    let policy = policies.of(interface);
+                    let lane = metrics.lane(host, &interface.path, Some(interface.binding), policy.mode);
                     let likely = match interface.binding {
                         Binding::JsonRpc => &mut table.likely_json_rpc,
                         Binding::HttpJson => &mut table.likely_http_json,
                     };
                     let target = Target::Likely(interface.clone());
-                    likely.entry(loose(path)).or_insert(Candidate { target, lane: lane.clone() });
-                    place.insert(Candidate { target: Target::Interface(interface.clone()), lane });
+                    likely.entry(loose(path)).or_insert(Candidate {
+                        target,
+                        policy: policy.clone(),
+                        lane: lane.clone(),
+                    });
+                    let target = Target::Interface(interface.clone());
+                    place.insert(Candidate { target, policy: policy.clone(), lane });
                 }
                 // A card lists one URL once per protocol version: one interface with all of them.
                 Entry::Occupied(mut place) => {
@@ -333,6 +371,7 @@ mod tests {
             },
             card: settings::Card::default(),
             public_url: String::new(),
+            modes: Vec::new(),
         }
     }
 

@@ -81,13 +81,15 @@ impl Call {
         let Some(host) = hosts.select(request::authority(request), path) else { return false };
         let path = host.public.as_ref().map_or(path, |public| public.inner(path));
         let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
-        let bound =
-            host.find(path, |candidate| Exchange::new(&candidate.target, &host.policy, &facts).map(Box::new));
+        let bound = host.find(path, |candidate| {
+            Exchange::new(&candidate.target, &candidate.policy, &facts).map(Box::new)
+        });
         let (machine, lane) = if let Some((exchange, lane)) = bound {
             let machine = match &host.public {
                 None => Machine::Exchange(exchange),
                 Some(public) => {
-                    Machine::Extended(Box::new(public.extended(*exchange, &host.policy, request)))
+                    let policy = exchange.policy().clone();
+                    Machine::Extended(Box::new(public.extended(*exchange, &policy, request)))
                 }
             };
             (Some(machine), lane)
@@ -365,6 +367,9 @@ impl ProxyHttp for Shell {
             let host = call.host.as_ref().map(|host| host.name.as_str());
             // The kind only: contexts and causes may quote what was sent (D-4).
             tracing::warn!(host, error = error.etype().as_str(), "a host failed");
+            if let Some(lane) = &call.lane {
+                lane.upstream_failed(own_answers::upstream_failure(error));
+            }
         }
         let code = match own_answers::of(error) {
             // The answer is complete, only the host is not done with its own.

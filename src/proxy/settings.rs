@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::normalize::{Interface, Policy};
+use crate::normalize::{Binding, Interface, Mode, Policy};
 use crate::protocol::public_url::{Own, PublicUrl};
 
 /// One process.
@@ -29,6 +29,8 @@ pub struct Host {
     pub policy: Arc<Policy>,
     /// Empty: not known (yet), see I-1.
     pub interfaces: Vec<Arc<Interface>>,
+    /// The interfaces with a mode of their own; the others have the policy's (I-5).
+    pub modes: Vec<InterfaceMode>,
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub card: Card,
@@ -49,6 +51,15 @@ impl Host {
     pub fn public_url(&self) -> Option<PublicUrl> {
         PublicUrl::new(&self.public_url, self.own())
     }
+}
+
+/// An interface that is observed or enforced whatever its host is (I-5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceMode {
+    /// As [`Interface::path`].
+    pub path: String,
+    pub binding: Binding,
+    pub mode: Mode,
 }
 
 /// How the agent card is read, where no interface is configured (I-1).

@@ -106,6 +106,44 @@ fn o1_is_always_written_anew() {
     }
 }
 
+/// What is written anew without need is told from what clients needed: a host that is right stays right.
+#[test]
+fn o1_said_by_the_host_itself_is_no_repair() {
+    let said = |metadata: Value, code: i64, message: &str| {
+        json!({"jsonrpc": "2.0", "id": 7, "error": {"code": code, "message": message, "data": [
+            {"@type": ERROR_INFO, "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org", "metadata": metadata}]}})
+    };
+    let right = said(json!({"taskId": "t-1"}), -32001, "Task not found");
+    let mut bare = right.clone();
+    bare["error"]["data"][0].as_object_mut().unwrap().remove("metadata");
+    let status = json!({"error": {"code": 404, "status": "NOT_FOUND", "message": "Task not found", "details": [
+        {"@type": ERROR_INFO, "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org"}]}});
+    let get = Request::http(Method::GET, "/rest/tasks/t-1");
+    for (host, request, code, body) in [
+        (Host::rpc(), Request::get_task(), 200, &right),
+        (Host::rpc(), Request::get_task(), 200, &bare),
+        (Host::http(), get, 404, &status),
+    ] {
+        let seen = host.run(&request, &Answer::json(code, body).header("server", "x"));
+        assert!(seen.outcome.said_already && !seen.outcome.is_repair(), "{body}");
+    }
+    for (why, answer) in [
+        ("status", Answer::json(404, &right)),
+        ("a header that may tell tasks apart", Answer::json(200, &right).header("x-tenant", "a")),
+        ("an etag", Answer::json(200, &right).header("etag", "\"1\"")),
+        ("message", Answer::json(200, &said(json!({"taskId": "t-1"}), -32001, "No task t-1"))),
+        (
+            "metadata",
+            Answer::json(200, &said(json!({"taskId": "t-1", "owner": "a"}), -32001, "Task not found")),
+        ),
+        ("code", Answer::json(200, &said(json!({"taskId": "t-1"}), -32603, "Task not found"))),
+        ("collapsed", Answer::envelope(403, "run_forbidden")),
+    ] {
+        let seen = Host::rpc().run(&Request::get_task(), &answer);
+        assert!(seen.outcome.is_repair(), "{why}");
+    }
+}
+
 #[test]
 fn o1_of_the_hosts_headers_only_the_configured_survive() {
     let host = Host::rpc().policy(|p| {

@@ -66,6 +66,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
             },
             card: a2a_errata::proxy::Card::default(),
             public_url: String::new(),
+            modes: vec![],
         }],
     }
 }

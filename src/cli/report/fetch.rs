@@ -1,0 +1,167 @@
+//! Asking a proxy or a Prometheus over HTTP, with an error in one line for whatever goes wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Uri};
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+
+use crate::observe::report::{FORMAT, Report};
+
+/// The largest answer that is read.
+const BODY_MAX: u64 = 64 << 20;
+
+/// Asks, with the same headers and patience every time.
+pub struct Client {
+    agent: Agent,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Client {
+    /// # Errors
+    /// A header that is none.
+    pub fn new(headers: &[String], patience: Duration) -> Result<Self, String> {
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::PlatformVerifier)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        let config = Agent::config_builder()
+            .timeout_global(Some(patience))
+            .http_status_as_error(false)
+            .user_agent(concat!("a2a-errata/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls)
+            .build();
+        let headers = headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
+        Ok(Self { agent: config.into(), headers })
+    }
+
+    /// The body of a 200.
+    ///
+    /// # Errors
+    /// Anything else, in one line that begins with the URL.
+    pub fn get(&self, url: &str) -> Result<String, String> {
+        let fail = |says: String| format!("{}: {says}", without_query(url));
+        let mut request = self.agent.get(url);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let mut answer = request.call().map_err(|error| fail(cause(&error)))?;
+        let status = answer.status().as_u16();
+        let body = answer.body_mut().with_config().limit(BODY_MAX).read_to_string();
+        if status != 200 {
+            return Err(fail(format!("answers with HTTP status {status}")));
+        }
+        body.map_err(|error| fail(cause(&error)))
+    }
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let parts = text.split_once(':').map(|(name, value)| (name.trim().parse(), value.trim().parse()));
+    match parts {
+        Some((Ok(name), Ok(value))) => Ok((name, value)),
+        // The value may be a credential: it is not repeated.
+        _ => Err("--header: not a header; write for example \"Authorization: Bearer …\"".to_owned()),
+    }
+}
+
+/// What went wrong, without the library's words where there are better ones.
+fn cause(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(_) => "took too long to answer".to_owned(),
+        ureq::Error::HostNotFound => "the name has no address".to_owned(),
+        ureq::Error::BodyExceedsLimit(_) => "the answer is too large".to_owned(),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            "nothing listens there".to_owned()
+        }
+        // The resolver's own words differ from system to system.
+        ureq::Error::Io(error) if error.to_string().contains("lookup") => {
+            "the name has no address".to_owned()
+        }
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            "hangs up instead of answering".to_owned()
+        }
+        error => format!("could not be asked: {}", error.to_string().replace('\n', " ")),
+    }
+}
+
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or(url)
+}
+
+/// The URL of a report, from what a person wrote: `HOST:PORT`, a base URL, or the whole.
+///
+/// # Errors
+/// It is no URL.
+pub fn admin_url(text: &str) -> Result<String, String> {
+    let base = base_url(text)?;
+    Ok(if base.ends_with("/report") { base } else { base + "/report" })
+}
+
+/// A URL without a slash at the end.
+///
+/// # Errors
+/// It is no URL.
+pub fn base_url(text: &str) -> Result<String, String> {
+    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let is_url = whole.parse::<Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.authority().is_some_and(|authority| !authority.host().is_empty())
+            && uri.query().is_none()
+    });
+    if !is_url {
+        return Err(format!("{text:?} is no address; write HOST:PORT, or http://HOST:PORT"));
+    }
+    Ok(whole.trim_end_matches('/').to_owned())
+}
+
+/// One proxy's report.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub fn report(client: &Client, url: &str) -> Result<Report, String> {
+    let text = client.get(url)?;
+    let none = |says: &str| format!("{url}: {says}");
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|_| none("the answer is no a2a-errata report"))?;
+    match value.get("format").and_then(serde_json::Value::as_u64) {
+        Some(format) if format == u64::from(FORMAT) => {}
+        Some(format) => {
+            return Err(none(&format!(
+                "the report is of format {format}, and this build reads {FORMAT} only"
+            )));
+        }
+        None => return Err(none("the answer is no a2a-errata report")),
+    }
+    serde_json::from_value(value).map_err(|error| none(&format!("the report cannot be read: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_made_urls() {
+        for (text, url) in [
+            ("127.0.0.1:9464", "http://127.0.0.1:9464/report"),
+            ("http://h:1/", "http://h:1/report"),
+            ("https://h/proxy", "https://h/proxy/report"),
+            ("http://h:1/report", "http://h:1/report"),
+            ("[::1]:9464", "http://[::1]:9464/report"),
+        ] {
+            assert_eq!(admin_url(text).as_deref(), Ok(url));
+        }
+        for text in ["", "ftp://h", "http://", "h h", "http://h/?a=b", "/report"] {
+            assert!(admin_url(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bad_header_is_refused_without_repeating_it() {
+        for bad in ["planted", "pla nted: x", "x: planted\n"] {
+            let error = header(bad).map(|_| ()).unwrap_err();
+            assert!(!error.contains("planted"), "{error}");
+        }
+        assert!(header("Authorization: Bearer x").is_ok());
+    }
+}

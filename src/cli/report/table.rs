@@ -1,0 +1,70 @@
+//! The report for people at a terminal.
+
+use std::fmt::Write as _;
+
+use crate::observe::removal::span;
+use crate::observe::report::{Host, Interface};
+
+/// A table of every interface, and below each one that is still needed, why.
+pub fn print(hosts: &[Host], colour: bool) -> String {
+    let paint =
+        |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+    let rows: Vec<(&Host, &Interface, [String; 5])> = hosts
+        .iter()
+        .flat_map(|host| host.interfaces.iter().map(move |interface| (host, interface)))
+        // Where nothing ever came and no shape is asked for, there is nothing to say.
+        .filter(|(_, interface)| interface.is_interface() || !interface.is_idle())
+        .map(|(host, interface)| (host, interface, cells(host, interface)))
+        .collect();
+    let titles = ["HOST", "INTERFACE", "MODE", "REPAIRED", "CLEAN FOR"];
+    let mut widths = titles.map(str::len);
+    for (_, _, cells) in &rows {
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &[String; 5]| {
+        let mut text = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            _ = write!(text, "{cell:width$}  ");
+        }
+        text
+    };
+    let mut text = format!("{}VERDICT\n", paint("1", &line(&titles.map(str::to_owned))));
+    for (_, interface, cells) in &rows {
+        let verdict =
+            if interface.removal.can_go { paint("32", "can go") } else { paint("33", "still needed") };
+        _ = writeln!(text, "{}{verdict}", line(cells));
+        if interface.removal.can_go {
+            continue;
+        }
+        for criterion in interface.removal.criteria.iter().filter(|criterion| !criterion.holds) {
+            _ = writeln!(text, "    {} {}", paint("31", "✗"), criterion.says);
+        }
+        for rule in &interface.rules {
+            _ = writeln!(text, "    {:5} {:>8}  {}", rule.rule, rule.count, paint("2", &rule.says));
+        }
+    }
+    let go = hosts.iter().filter(|host| host.can_go).count();
+    _ = writeln!(text, "\n{}", closing(go, hosts.len()));
+    text
+}
+
+fn cells(host: &Host, interface: &Interface) -> [String; 5] {
+    let name = if interface.is_interface() {
+        format!("{} {}", interface.interface, interface.binding)
+    } else {
+        format!("({})", interface.interface)
+    };
+    let clean = span(interface.removal.clean_seconds);
+    [host.name.clone(), name, interface.mode.clone(), interface.repairs.to_string(), clean]
+}
+
+fn closing(go: usize, all: usize) -> String {
+    match (go, all) {
+        (1, 1) => "The shim can go.".to_owned(),
+        (0, 1) => "The shim is still needed.".to_owned(),
+        (go, all) if go == all => format!("All {all} shims can go."),
+        (go, all) => format!("{go} of {all} shims can go."),
+    }
+}

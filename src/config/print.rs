@@ -1,0 +1,108 @@
+//! The effective configuration as text: for `check`, and for the admin page `/config`.
+
+use std::fmt::Write as _;
+
+use super::{Effective, Key, Line, Place};
+
+/// Longest value that the places are still aligned behind.
+const ALIGN: usize = 44;
+
+/// What stands in for a secret.
+const MASKED: &str = "\"***\"";
+
+impl Effective {
+    /// As TOML: `key = value`, aligned, with the place as a comment.
+    #[must_use]
+    pub fn to_toml(&self, colour: bool) -> String {
+        print(&self.lines, colour)
+    }
+
+    /// The same for the admin pages: without what identifies anybody or opens anything. Lists keep their
+    /// length.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let masked = |line: &Line| {
+            let is_secret = Key::find(&pattern(&line.key)).is_some_and(Key::is_secret);
+            let value = match &line.value {
+                value if !is_secret || value == "[]" || value == "\"\"" => value.clone(),
+                value => {
+                    match value.parse::<toml_edit::Value>().ok().as_ref().and_then(toml_edit::Value::as_array)
+                    {
+                        Some(list) => format!("[{}]", vec![MASKED; list.len()].join(", ")),
+                        None => MASKED.to_owned(),
+                    }
+                }
+            };
+            Line { value, ..line.clone() }
+        };
+        let lines: Vec<Line> = self.lines.iter().map(masked).collect();
+        format!("# in effect; secrets are masked\n{}", print(&lines, false))
+    }
+}
+
+/// The key of a line as the table of keys writes it.
+fn pattern(key: &str) -> String {
+    let mut parts = key.split('[');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |path, part| path + "[]" + part.split_once(']').map_or("", |(_, rest)| rest))
+}
+
+fn print(lines: &[Line], colour: bool) -> String {
+    let rows: Vec<(&str, &str, &Line)> = lines.iter().map(row).collect();
+    let width = |row: &(&str, &str, &Line)| row.1.len() + 3 + row.2.value.chars().count();
+    let column = rows.iter().map(width).filter(|width| *width <= ALIGN).max().unwrap_or(0);
+    let paint = |code: &str, text: &str| {
+        if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    };
+    let mut text = String::new();
+    let mut last = "";
+    for row in &rows {
+        let (table, name, line) = *row;
+        if table != last {
+            last = table;
+            let header = match table.split_once('[') {
+                Some(_) => format!("[[{}]]", without_indexes(table)),
+                None => format!("[{table}]"),
+            };
+            _ = write!(text, "\n{}\n", paint("1", &header));
+        }
+        let gap = " ".repeat(column.saturating_sub(width(row)) + 2);
+        let place = place(&line.place);
+        let place = if line.place == Place::Default { paint("2", &place) } else { paint("32", &place) };
+        _ = writeln!(text, "{} = {}{gap}{place}", paint("36", name), line.value);
+    }
+    text
+}
+
+/// The table of a key (up to its last index) and what remains: `hosts[0]`, `oracle.floor_ms`.
+fn row(line: &Line) -> (&str, &str, &Line) {
+    let key = line.key.as_str();
+    let (table, name) = match key.rsplit_once("].") {
+        Some((table, name)) => (key.get(..=table.len()).unwrap_or(table), name),
+        None => key.split_once('.').unwrap_or(("", key)),
+    };
+    (table, name, line)
+}
+
+/// `hosts[0].interfaces[1]` as a header says it: `hosts.interfaces`.
+fn without_indexes(table: &str) -> String {
+    table.split('.').map(|part| part.split('[').next().unwrap_or(part)).collect::<Vec<_>>().join(".")
+}
+
+fn place(place: &Place) -> String {
+    match place {
+        Place::File { path, line, .. } => format!("# {}:{line}", path.display()),
+        Place::Default | Place::WholeFile(_) | Place::Env(_) | Place::Flag(_) => format!("# {place}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_find_their_keys() {
+        assert_eq!(pattern("hosts[12].interfaces[0].path"), "hosts[].interfaces[].path");
+        assert_eq!(pattern("listen.address"), "listen.address");
+    }
+}
