@@ -42,6 +42,7 @@ lint-format:
 
 lint-clippy:
 	@cargo clippy --all-targets --locked -- -D warnings
+	@cargo clippy --no-default-features --locked -- -D warnings
 
 lint-docs:
 	@RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked

@@ -1,5 +1,5 @@
 //! D-4, from the outside: hosts and clients plant a secret of its own in every place there is, and none of
-//! them is in a log at the most talkative level, a metric, a page or a report.
+//! them is in a log at the most talkative level, a metric, a page, a report or a span.
 // A test says what went wrong by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -163,15 +163,17 @@ fn d4_planted_secrets_are_nowhere() {
 
 fn nowhere(format: &str, mode: &str) {
     let host = host();
+    let collector = ScriptedHost::saying(support::sized(200, ""));
     let (listen, admin) = (free_port(), free_port());
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.toml");
     let text_of = format!(
-        "[listen]\naddress = \"127.0.0.1:{listen}\"\n[admin]\naddress = \"127.0.0.1:{admin}\"\n[[hosts]]\n\
+        "[listen]\naddress = \"127.0.0.1:{listen}\"\n[admin]\naddress = \"127.0.0.1:{admin}\"\n\
+             [traces]\notlp_url = \"http://{}\"\nheaders = [\"x-key: planted-key\"]\n[[hosts]]\n\
          upstreams = [\"{}\"]\nmode = \"{mode}\"\nresponse_cap_bytes = 8192\nintake_bytes = 16384\n\
          public_url = \"https://agents.example/x\"\ndisclosure = {{ words = [\"planted-word\", \"b\"] }}\n\
          timeouts = {{ read_ms = 500 }}\n",
-        host.address
+        collector.address, host.address
     );
     std::fs::write(&config, text_of).unwrap();
     let path = config.to_str().unwrap();
@@ -216,6 +218,10 @@ fn nowhere(format: &str, mode: &str) {
         assert_eq!(output.status.code(), Some(1), "{shown}");
         assert!(shown.contains("/a2a"), "{shown}");
         assert_clean("a2a-errata report", &shown);
+    }
+    support::eventually(|| !collector.requests().is_empty(), || "no spans came".into());
+    for batch in collector.requests() {
+        assert_clean("a span", &String::from_utf8_lossy(&batch.body));
     }
     let log = proxy.log();
     assert!(log.contains("a2a_errata::access") && log.contains("log level changed"), "{log}");

@@ -15,6 +15,8 @@ use super::sources::{self, Sources};
 use super::{FAILED, REFUSED, say};
 use crate::config::{ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
+#[cfg(feature = "otlp")]
+use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
 use crate::proxy::{self, Assembly, CardReader, InterfaceMode, Limits, Settings, Timeouts, Upstream};
 
@@ -90,6 +92,10 @@ pub fn run(args: &Args) -> ExitCode {
     let settings = settings(model);
     let metrics = Metrics::new();
     let known = model.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
+    if let Err(says) = export_spans(model, &metrics) {
+        say(&format!("a2a-errata: traces.otlp_url: {says}"));
+        return ExitCode::from(FAILED);
+    }
     let readiness = Arc::new(Readiness::new(known));
     let mut assembly = Assembly::new(&settings, &metrics);
     if let Some(reader) = CardReader::new(&settings, &assembly.hosts(), &metrics, &readiness) {
@@ -105,8 +111,41 @@ pub fn run(args: &Args) -> ExitCode {
     }
     assembly.add(Box::new(background_service("trend", Ticker { metrics: metrics.clone() })));
     assembly.run_until(Box::new(Drain { metrics }));
-    log::flush();
+    flush();
     ExitCode::SUCCESS
+}
+
+/// Begins to export spans, if a collector is configured.
+#[cfg(feature = "otlp")]
+fn export_spans(model: &Model, metrics: &Arc<Metrics>) -> Result<(), String> {
+    let traces = &model.traces;
+    if traces.otlp_url.is_empty() {
+        return Ok(());
+    }
+    let (scheme, rest) = traces.otlp_url.split_once("://").unwrap_or(("http", &traces.otlp_url));
+    let rest = rest.trim_end_matches('/');
+    let url =
+        if rest.contains('/') { traces.otlp_url.clone() } else { format!("{scheme}://{rest}/v1/traces") };
+    let pair = |line: &String| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    let headers = traces.headers.iter().filter_map(pair).collect();
+    spans::init(&spans::Settings { url, sample_percent: traces.sample_percent, headers }, metrics)
+}
+
+/// The configuration's checks refuse a collector in this build.
+#[cfg(not(feature = "otlp"))]
+#[expect(clippy::unnecessary_wraps, reason = "the other build's may fail")]
+fn export_spans(_: &Model, _: &Arc<Metrics>) -> Result<(), String> {
+    Ok(())
+}
+
+/// What is pending for whoever watches is written out: for the end of the process.
+fn flush() {
+    #[cfg(feature = "otlp")]
+    spans::flush();
+    log::flush();
 }
 
 /// Closes each minute of the trends the status page draws.
@@ -149,7 +188,7 @@ impl ShutdownSignalWatch for Drain {
                         quiet_since = Instant::now();
                     }
                 }
-                log::flush();
+                flush();
                 std::process::exit(0);
             });
         }

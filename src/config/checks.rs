@@ -12,6 +12,10 @@ use crate::protocol::public_url::{Own, PublicUrl};
 pub(super) fn check(model: &Model, places: &Places) -> Vec<Problem> {
     let mut found = Found { places, problems: Vec::new() };
     found.addresses(model);
+    if cfg!(not(feature = "otlp")) && !model.traces.otlp_url.is_empty() {
+        let says = "this build exports no spans; remove it, or build with the feature `otlp`";
+        found.add("traces.otlp_url".into(), &quoted(&model.traces.otlp_url), says);
+    }
     found.names(&model.hosts);
     found.authorities(&model.hosts);
     found.public_urls(&model.hosts);

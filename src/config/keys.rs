@@ -60,6 +60,10 @@ pub const KEYS: &[Key] = &[
     must("admin", Kind::Table),
     key("admin.address", Kind::Text(address_or_off), "\"127.0.0.1:9464\""),
     key("admin.allow_remote", Kind::Flag, "false"),
+    must("traces", Kind::Table),
+    key("traces.otlp_url", Kind::Text(otlp_url), "\"\""),
+    key("traces.sample_percent", Kind::Number(0, 100), "100"),
+    key("traces.headers", Kind::Texts(header_line), "[]"),
     must("hosts", Kind::Tables),
     key("hosts[].name", Kind::Text(host_name), "\"legacy\""),
     must("hosts[].upstreams", Kind::Upstreams),
@@ -117,7 +121,13 @@ impl Key {
     /// be kept out of messages are names of tenants and the like.
     #[must_use]
     pub fn is_secret(&self) -> bool {
-        self.path == "hosts[].disclosure.words"
+        self.is_credential() || self.path == "hosts[].disclosure.words"
+    }
+
+    /// Its value opens something: it is repeated nowhere, not even a bad one in a message.
+    #[must_use]
+    pub fn is_credential(&self) -> bool {
+        self.path == "traces.headers"
     }
 
     /// It is a leaf that a person may set.
@@ -261,6 +271,32 @@ fn public_url(text: &str) -> Result<(), String> {
     Err("not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into())
 }
 
+/// The URL of a collector; one without a path means OTLP's own.
+fn otlp_url(text: &str) -> Result<(), String> {
+    let is_url = text.parse::<http::Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.authority().is_some_and(|a| !a.host().is_empty() && !a.as_str().contains('@'))
+    });
+    if text.is_empty() || is_url && !text.contains('#') {
+        return Ok(());
+    }
+    Err("not a URL; write for example \"http://127.0.0.1:4318/v1/traces\", or \"\" for off".into())
+}
+
+/// A header with its value. What is wrong with it is said without it: it may be a credential.
+fn header_line(text: &str) -> Result<(), String> {
+    let parts = text.split_once(':');
+    let valid = parts.is_some_and(|(name, value)| {
+        HeaderName::from_bytes(name.trim().as_bytes()).is_ok()
+            && http::HeaderValue::from_str(value.trim()).is_ok()
+            && !value.trim().is_empty()
+    });
+    if valid {
+        return Ok(());
+    }
+    Err("not a header; write for example \"authorization: Bearer …\"".into())
+}
+
 fn interface_path(text: &str) -> Result<(), String> {
     let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'?' | b'#');
     if text.starts_with('/') && text.bytes().all(plain) {
@@ -323,6 +359,16 @@ mod tests {
             (version, vec!["1.0", "0.3", "10.12"], vec!["", "1", "v1.0", "1.0.1", "1.", ".1", "1.x"]),
             (header, vec!["x-request-id", "ETag"], vec!["", "x y", "content-length", "Transfer-Encoding"]),
             (host_name, vec!["legacy", "a.b-c_d"], vec!["", "a b", "ä"]),
+            (
+                otlp_url,
+                vec!["", "http://c:4318", "https://c/v1/traces"],
+                vec!["c:4318", "grpc://c", "http://", "http://u@c/", "http://c/#x"],
+            ),
+            (
+                header_line,
+                vec!["a: b", "authorization: Bearer x:y"],
+                vec!["", "a", ": b", "a:", "a b: c", "a: \n"],
+            ),
             (
                 public_url,
                 vec!["", "https://a", "http://a:81/", "https://a/b", "https://a/b/c/", "https://[::1]:80/x"],

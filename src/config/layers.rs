@@ -116,8 +116,11 @@ impl Layer {
                     let element = fault.element.map(|n| format!("[{n}]")).unwrap_or_default();
                     let written = fault.span.clone().and_then(|span| text.get(span));
                     let place = at(fault.span.clone().or(toml.span()));
-                    Problem::new(place, path.shown() + &element, fault.says)
-                        .with_value(written.unwrap_or(&fault.value))
+                    let problem = Problem::new(place, path.shown() + &element, fault.says);
+                    if Key::find(&path.pattern()).is_some_and(Key::is_credential) {
+                        return problem;
+                    }
+                    problem.with_value(written.unwrap_or(&fault.value))
                 })
                 .collect(),
         }

@@ -16,7 +16,7 @@ pub use checks::is_loopback;
 pub use keys::{KEYS, Key, Kind};
 pub use model::{
     Admin, Binding, Cap, Card, Disclosure, Host, Interface, InterfaceMode, Limits, Listen, Messages, Mode,
-    Model, Oracle, Timeouts,
+    Model, Oracle, Timeouts, Traces,
 };
 pub use problem::{Place, Problem, Problems};
 pub use schema::schema;

@@ -13,6 +13,7 @@ use crate::normalize;
 pub struct Model {
     pub listen: Listen,
     pub admin: Admin,
+    pub traces: Traces,
     pub hosts: Vec<Host>,
 }
 
@@ -29,6 +30,16 @@ pub struct Admin {
     pub address: String,
     /// Others than this machine may reach it.
     pub allow_remote: bool,
+}
+
+/// Export of spans.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traces {
+    /// Empty: none.
+    pub otlp_url: String,
+    pub sample_percent: u8,
+    pub headers: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

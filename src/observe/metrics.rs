@@ -57,6 +57,7 @@ pub struct Metrics {
     card_age: GaugeVec,
     pub(super) card_rewrites: IntCounterVec,
     pub(super) card_signatures: IntCounterVec,
+    span_batches: IntCounterVec,
     /// Unix time of the process's beginning.
     started: i64,
     lanes: Mutex<Lanes>,
@@ -192,11 +193,17 @@ impl Metrics {
                 "Signed agent cards whose signatures were dropped with their URLs.",
                 &["host"],
             )?,
+            span_batches: counters(
+                "span_batches_total",
+                "Batches of spans for the collector, by whether it took them.",
+                &["result"],
+            )?,
             started,
             lanes: Mutex::default(),
             cards: Mutex::default(),
         };
-        let all: [Box<dyn Collector>; 23] = [
+        let all: [Box<dyn Collector>; 24] = [
+            Box::new(metrics.span_batches.clone()),
             Box::new(metrics.repairs.clone()),
             Box::new(metrics.upstream_failures.clone()),
             Box::new(metrics.last_repair.clone()),
@@ -294,6 +301,22 @@ impl Metrics {
     pub fn card_age(&self, host: &str) -> Option<f64> {
         let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
         cards.iter().find(|(name, _)| name == host).map(|(_, at)| at.elapsed().as_secs_f64())
+    }
+
+    /// A batch of spans was taken by the collector, or was not; the first one lost is told.
+    pub fn spans_sent(&self, delivered: bool) {
+        let count = |result: &str| self.span_batches.with_label_values(&[result]);
+        if delivered {
+            count("delivered").inc();
+            return;
+        }
+        let lost = count("lost");
+        if lost.get() == 0 {
+            tracing::warn!(
+                "the collector at traces.otlp_url does not take spans; span_batches_total counts on"
+            );
+        }
+        lost.inc();
     }
 
     /// Requests being served right now.

@@ -11,6 +11,8 @@ mod readiness;
 pub mod removal;
 pub mod report;
 mod rule_text;
+#[cfg(feature = "otlp")]
+pub mod spans;
 mod trend;
 
 pub use admin::{Admin, Shown};

@@ -31,6 +31,8 @@ use super::own_answers;
 use super::request;
 use super::routes::{Host, Hosts};
 use crate::normalize::{Exchange, Machine, Outcome, OwnAnswer, RequestFacts};
+#[cfg(feature = "otlp")]
+use crate::observe::spans;
 use crate::observe::{Finished, InFlight, Lane};
 
 /// How long a request's unread rest is read so that the connection can be used again.
@@ -70,6 +72,8 @@ pub struct Call {
     /// For requests without an exchange.
     sent_at: Option<Instant>,
     head_at: Option<Instant>,
+    #[cfg(feature = "otlp")]
+    span: Option<Box<spans::Begun>>,
 }
 
 impl Call {
@@ -98,6 +102,10 @@ impl Call {
             (card.map(Machine::Card), host.other.clone())
         };
         self.held = machine.map(|machine| Box::new(Held::new(machine, request, host, lane.clone())));
+        #[cfg(feature = "otlp")]
+        {
+            self.span = spans::begin(&request.headers);
+        }
         self.in_flight = Some(lane.begin());
         self.lane = Some(lane);
         self.host = Some(host.clone());
@@ -157,6 +165,10 @@ impl Call {
             Finished { status, outcome: self.own.as_ref(), stream, upstream, added: Duration::ZERO }
         };
         lane.finished(&finished);
+        #[cfg(feature = "otlp")]
+        if let Some(span) = &self.span {
+            span.end(lane, &finished);
+        }
     }
 
     fn unwrap(&mut self, session: &mut Session) {

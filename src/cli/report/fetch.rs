@@ -1,13 +1,12 @@
 //! Asking a proxy or a Prometheus over HTTP, with an error in one line for whatever goes wrong.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Uri};
 use ureq::Agent;
-use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::observe::report::{FORMAT, Report};
+use crate::outbound;
 
 /// The largest answer that is read.
 const BODY_MAX: u64 = 64 << 20;
@@ -22,18 +21,8 @@ impl Client {
     /// # Errors
     /// A header that is none.
     pub fn new(headers: &[String], patience: Duration) -> Result<Self, String> {
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::PlatformVerifier)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
-        let config = Agent::config_builder()
-            .timeout_global(Some(patience))
-            .http_status_as_error(false)
-            .user_agent(concat!("a2a-errata/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls)
-            .build();
         let headers = headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
-        Ok(Self { agent: config.into(), headers })
+        Ok(Self { agent: outbound::agent(patience), headers })
     }
 
     /// The body of a 200.
