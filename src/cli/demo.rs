@@ -17,11 +17,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::child::Proxy;
-use self::show::{Ink, Screen};
 use self::verdict::{Rehearsal, Verdict};
 use self::wire::Reply;
+use super::screen::{Ink, Screen};
 use crate::demo::{Expect, INTERFACE, LegacyHost, REFERENCE, Scenario, catalogue};
 use crate::normalize::Rule;
+use crate::proxy::Hosts;
 
 /// Shown in full, before the table.
 const HIGHLIGHTS: &[&str] = &[
@@ -141,10 +142,11 @@ async fn play_all(args: &Args, screen: Screen, all: &[Scenario], chosen: &[Scena
             references.insert(unknown.name, reply);
         }
     }
+    let hosts = verdict::hosts();
     let mut played = Vec::with_capacity(chosen.len());
     for scenario in chosen {
         let reference = references.get(scenario.reference());
-        let done = play(scenario, host.address(), proxy.address, reference).await;
+        let done = play(scenario, &hosts, host.address(), proxy.address, reference).await;
         let highlight = args.verbose || args.only.is_some() || HIGHLIGHTS.contains(&scenario.name);
         if highlight {
             say(&screen.side_by_side(&done));
@@ -184,10 +186,16 @@ async fn stay_up(proxy: &mut Proxy) -> Result<(), Stop> {
     }
 }
 
-async fn play(scenario: &Scenario, host: SocketAddr, proxy: SocketAddr, reference: Option<&Reply>) -> Played {
+async fn play(
+    scenario: &Scenario,
+    hosts: &Hosts,
+    host: SocketAddr,
+    proxy: SocketAddr,
+    reference: Option<&Reply>,
+) -> Played {
     let direct = wire::ask(host, scenario).await.ok().flatten();
     let proxied = wire::ask(proxy, scenario).await;
-    let rehearsed = verdict::rehearse(scenario, direct.as_ref());
+    let rehearsed = verdict::rehearse(hosts, scenario, direct.as_ref());
     let verdict = match &proxied {
         Ok(proxied) => {
             verdict::judge(scenario, direct.as_ref(), proxied.as_ref(), rehearsed.as_ref(), reference)

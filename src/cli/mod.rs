@@ -3,7 +3,9 @@
 
 mod check;
 mod demo;
+mod explain;
 mod run;
+mod screen;
 mod sources;
 
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ enum Command {
     Demo(demo::Args),
     /// Validate a configuration and print what is in effect.
     Check(check::Args),
+    /// Turn a saved answer into the normalized one and say why.
+    Explain(explain::Args),
 }
 
 /// Do what the command line says. Bad command lines end the process with code 2.
@@ -44,6 +48,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Explain(args) => explain::run(&args),
     }
 }
 

@@ -4,13 +4,15 @@
 //! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
 //! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
 //! says itself, `front` catches requests that Pingora refuses before the first hook, `cards` learns the
-//! interfaces of a host from its agent card, and `public` knows the URL that clients know a host by.
+//! interfaces of a host from its agent card, `public` knows the URL that clients know a host by, and
+//! `rehearsal` does with a saved answer, without a socket, what `hold` does with one that comes.
 
 mod cards;
 mod front;
 mod hold;
 mod own_answers;
 mod public;
+mod rehearsal;
 mod request;
 mod routes;
 mod server;
@@ -19,6 +21,7 @@ mod settings;
 mod upstream;
 
 pub use cards::CardReader;
+pub use rehearsal::{Ending, Question, Rehearsed, Told, default_host, hosts_of, rehearse};
 pub use routes::Hosts;
 pub use server::{Assembly, run};
 pub use settings::{Card, Host, Limits, Settings, Timeouts, Upstream};
