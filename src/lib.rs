@@ -10,5 +10,6 @@ pub mod config;
 pub mod demo;
 pub mod normalize;
 pub mod observe;
+pub mod probe;
 pub mod protocol;
 pub mod proxy;

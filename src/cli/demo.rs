@@ -6,6 +6,7 @@
 //! must be those bytes. The demo judges by itself and ends with 0 only if everything holds.
 
 mod child;
+mod model;
 mod show;
 mod verdict;
 mod wire;
@@ -52,6 +53,12 @@ pub struct Args {
     /// Show every kind side by side, not only the highlights.
     #[arg(long, short)]
     verbose: bool,
+    /// Only start the model host, which answers every error as it should be, to try `probe` on.
+    #[arg(long, conflicts_with_all = ["serve", "only", "list", "verbose"])]
+    model: bool,
+    /// What the model host does wrong; `list` lists it.
+    #[arg(long, value_name = "NAME", requires = "model")]
+    sabotage: Option<String>,
 }
 
 /// One scenario after it was played.
@@ -95,6 +102,9 @@ pub fn run(args: &Args) -> ExitCode {
     if args.list {
         say(&show::list(screen, &all));
         return ExitCode::SUCCESS;
+    }
+    if args.model {
+        return model::run(screen, args.sabotage.as_deref());
     }
     let chosen: Vec<Scenario> = match &args.only {
         Some(part) => all.iter().filter(|scenario| scenario.name.contains(part.as_str())).cloned().collect(),

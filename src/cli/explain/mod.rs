@@ -12,10 +12,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use self::asked::Asked;
+pub(super) use self::saved::header;
 use super::screen::Screen;
 use super::{FAILED, REFUSED, run::settings, say};
 use crate::config::{self, Flags};
-use crate::normalize::{Failure, Interface, Verdict};
+use crate::normalize::{Binding, Failure, Interface, Verdict};
 use crate::proxy::{self, Ending, Hosts, Question, Rehearsed, Told};
 
 /// Bytes of a saved answer.
@@ -98,11 +99,20 @@ pub struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum BindingName {
+pub(super) enum BindingName {
     #[value(name = "JSONRPC", alias = "jsonrpc")]
     JsonRpc,
     #[value(name = "HTTP+JSON", alias = "http+json", alias = "http-json")]
     HttpJson,
+}
+
+impl BindingName {
+    pub(super) fn binding(self) -> Binding {
+        match self {
+            Self::JsonRpc => Binding::JsonRpc,
+            Self::HttpJson => Binding::HttpJson,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
