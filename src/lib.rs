@@ -11,5 +11,6 @@ pub mod demo;
 pub mod normalize;
 pub mod observe;
 mod outbound;
+pub mod probe;
 pub mod protocol;
 pub mod proxy;

@@ -3,9 +3,9 @@
 
 Usage:  tests/run_all.py       (`make test`; one step after the other, a failed one does not stop the others)
 
-Steps: cargo's tests, one release build, and against it the black-box cases, the dashboards with a real Prometheus, the
-status page in Chromium, and the interop run with real SDKs. When TEST_SUMMARY is set, the closing line is written there
-too.
+Steps: cargo's tests, one release build, and against it the black-box cases, `explain` on each of them, the dashboards with a
+real Prometheus, the status page in Chromium, and the interop run with real SDKs. When TEST_SUMMARY is set, the closing
+line is written there too.
 """
 import contextlib
 import os
@@ -26,6 +26,7 @@ STEPS = (
     ("unit and integration", ["cargo", "test", "--locked", "--no-fail-fast"], 2400, False),
     ("release build", ["cargo", "build", "--release", "--locked", "--bin", "a2a-errata"], 2400, False),
     ("black box", [sys.executable, "tests/black_box/check.py", "--bin", BINARY], 1200, True),
+    ("black box, explained", [sys.executable, "tests/black_box/explain.py", "--bin", BINARY], 600, True),
     ("dashboards", [sys.executable, "tests/operate/dashboards.py", "--bin", BINARY], 600, True),
     ("status page", [sys.executable, "tests/operate/page.py", "--bin", BINARY], 600, True),
     ("interop", [sys.executable, "tests/interop/run.py", "--bin", BINARY], 1200, True),

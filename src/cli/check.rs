@@ -1,9 +1,10 @@
 //! `check`: validate a configuration and print what is in effect, with where each value came from (U-2).
 //! What it prints is TOML and can be used as a configuration again.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use super::screen::Screen;
 use super::sources::{self, Sources};
 use super::{FAILED, REFUSED};
 
@@ -51,7 +52,7 @@ pub fn run(args: &Args) -> ExitCode {
         super::say(&format!("a2a-errata: warning: {warning}"));
     }
     let mut stdout = std::io::stdout();
-    let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colour = Screen::detect().colour;
     let text = format!("# {}: valid\n{}", args.sources.title(), effective.to_toml(colour));
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@
 //! must be those bytes. The demo judges by itself and ends with 0 only if everything holds.
 
 mod child;
+mod model;
 mod show;
 mod verdict;
 mod wire;
@@ -17,11 +18,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::child::Proxy;
-use self::show::{Ink, Screen};
 use self::verdict::{Rehearsal, Verdict};
 use self::wire::Reply;
+use super::screen::{Ink, Screen};
 use crate::demo::{Expect, INTERFACE, LegacyHost, REFERENCE, Scenario, catalogue};
 use crate::normalize::Rule;
+use crate::proxy::Hosts;
 
 /// Shown in full, before the table.
 const HIGHLIGHTS: &[&str] = &[
@@ -51,6 +53,12 @@ pub struct Args {
     /// Show every kind side by side, not only the highlights.
     #[arg(long, short)]
     verbose: bool,
+    /// Only start the model host, which answers every error as it should be, to try `probe` on.
+    #[arg(long, conflicts_with_all = ["serve", "only", "list", "verbose"])]
+    model: bool,
+    /// What the model host does wrong; `list` lists it.
+    #[arg(long, value_name = "NAME", requires = "model")]
+    sabotage: Option<String>,
 }
 
 /// One scenario after it was played.
@@ -94,6 +102,9 @@ pub fn run(args: &Args) -> ExitCode {
     if args.list {
         say(&show::list(screen, &all));
         return ExitCode::SUCCESS;
+    }
+    if args.model {
+        return model::run(screen, args.sabotage.as_deref());
     }
     let chosen: Vec<Scenario> = match &args.only {
         Some(part) => all.iter().filter(|scenario| scenario.name.contains(part.as_str())).cloned().collect(),
@@ -141,10 +152,11 @@ async fn play_all(args: &Args, screen: Screen, all: &[Scenario], chosen: &[Scena
             references.insert(unknown.name, reply);
         }
     }
+    let hosts = verdict::hosts();
     let mut played = Vec::with_capacity(chosen.len());
     for scenario in chosen {
         let reference = references.get(scenario.reference());
-        let done = play(scenario, host.address(), proxy.address, reference).await;
+        let done = play(scenario, &hosts, host.address(), proxy.address, reference).await;
         let highlight = args.verbose || args.only.is_some() || HIGHLIGHTS.contains(&scenario.name);
         if highlight {
             say(&screen.side_by_side(&done));
@@ -184,10 +196,16 @@ async fn stay_up(proxy: &mut Proxy) -> Result<(), Stop> {
     }
 }
 
-async fn play(scenario: &Scenario, host: SocketAddr, proxy: SocketAddr, reference: Option<&Reply>) -> Played {
+async fn play(
+    scenario: &Scenario,
+    hosts: &Hosts,
+    host: SocketAddr,
+    proxy: SocketAddr,
+    reference: Option<&Reply>,
+) -> Played {
     let direct = wire::ask(host, scenario).await.ok().flatten();
     let proxied = wire::ask(proxy, scenario).await;
-    let rehearsed = verdict::rehearse(scenario, direct.as_ref());
+    let rehearsed = verdict::rehearse(hosts, scenario, direct.as_ref());
     let verdict = match &proxied {
         Ok(proxied) => {
             verdict::judge(scenario, direct.as_ref(), proxied.as_ref(), rehearsed.as_ref(), reference)

@@ -3,14 +3,20 @@
 
 mod check;
 mod demo;
+mod explain;
+mod pages;
+mod probe;
 mod report;
 mod run;
 mod schema;
+mod screen;
 mod sources;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// A failure at run time, such as an address that is taken.
 const FAILED: u8 = 1;
@@ -23,7 +29,9 @@ const REFUSED: u8 = 2;
 #[command(after_help = "Examples:
   a2a-errata run --upstream 127.0.0.1:9000
   a2a-errata check --config /etc/a2a-errata.toml
-  a2a-errata run --config /etc/a2a-errata.toml")]
+  a2a-errata run --config /etc/a2a-errata.toml
+  a2a-errata probe https://agent.example
+  curl -si https://agent.example/a2a -d @request.json | a2a-errata explain --request request.json")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +49,25 @@ enum Command {
     Schema(schema::Args),
     /// Tell what is still repaired per host, and whether the shim can go.
     Report(report::Args),
+    /// Turn a saved answer into the normalized one and say why.
+    Explain(explain::Args),
+    /// Check from outside what a host answers when something goes wrong.
+    Probe(probe::Args),
+    /// Print the completions of a shell.
+    #[command(after_help = "Examples:
+  a2a-errata completions bash > /etc/bash_completion.d/a2a-errata
+  a2a-errata completions zsh > \"${fpath[1]}/_a2a-errata\"
+  a2a-errata completions fish > ~/.config/fish/completions/a2a-errata.fish")]
+    Completions { shell: Shell },
+    /// Print the manual page, or write one for each command.
+    #[command(after_help = "Examples:
+  a2a-errata man | man -l -
+  a2a-errata man --directory /usr/local/share/man/man1")]
+    Man {
+        /// Write `a2a-errata.1`, `a2a-errata-run.1` and so on there
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
 }
 
 /// Do what the command line says. Bad command lines end the process with code 2.
@@ -52,6 +79,10 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Probe(args) => probe::run(&args),
+        Command::Completions { shell } => pages::completions(shell, Cli::command()),
+        Command::Man { directory } => pages::man(directory.as_deref(), Cli::command()),
     }
 }
 
@@ -64,6 +95,19 @@ fn say(text: &str) {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+
+    /// Every command teaches by example, and says what its exit codes are where they tell something.
+    #[test]
+    fn every_command_has_examples() {
+        for command in super::Cli::command().get_subcommands() {
+            let name = command.get_name();
+            if name == "demo" {
+                continue; // its flags are its examples
+            }
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:") && help.contains(&format!("a2a-errata {name}")), "{name}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

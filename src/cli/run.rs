@@ -282,7 +282,7 @@ fn modes(host: &Host) -> Vec<InterfaceMode> {
 }
 
 /// What the proxy needs of the configuration.
-fn settings(model: &Model) -> Settings {
+pub(super) fn settings(model: &Model) -> Settings {
     let millis = Duration::from_millis;
     let host = |host: &Host| proxy::Host {
         name: host.name.clone(),

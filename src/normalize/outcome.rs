@@ -35,7 +35,7 @@ impl Verdict {
 }
 
 macro_rules! rules {
-    ($($name:ident = $id:literal),* $(,)?) => {
+    ($($name:ident = $id:literal, $does:literal, $source:literal;)*) => {
         /// A rule of the specification, by its id.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Rule { $($name),* }
@@ -45,22 +45,65 @@ macro_rules! rules {
             /// The id as the specification writes it.
             #[must_use]
             pub fn id(self) -> &'static str { match self { $(Rule::$name => $id),* } }
+            /// What it does to an answer, in one line.
+            #[must_use]
+            pub fn does(self) -> &'static str { match self { $(Rule::$name => $does),* } }
+            /// The section that it follows from; empty where it is this proxy's own.
+            #[must_use]
+            pub fn source(self) -> &'static str { match self { $(Rule::$name => $source),* } }
         }
     };
 }
 
 rules! {
-    I1 = "I-1", I2 = "I-2", I3 = "I-3", I4 = "I-4", I5 = "I-5",
-    Q1 = "Q-1", Q2 = "Q-2", Q3 = "Q-3", Q4 = "Q-4",
-    F1 = "F-1", F2 = "F-2", F3 = "F-3", F4 = "F-4", F5 = "F-5", F6 = "F-6", F7 = "F-7", F8 = "F-8",
-    F9 = "F-9", F10 = "F-10",
-    E1 = "E-1", E2 = "E-2", E3 = "E-3", E4 = "E-4", E5 = "E-5", E6 = "E-6", E7 = "E-7", E8 = "E-8",
-    E9 = "E-9",
-    O1 = "O-1", O2 = "O-2", O3 = "O-3", O4 = "O-4",
-    D1 = "D-1", D2 = "D-2", D3 = "D-3", D4 = "D-4",
-    C1 = "C-1", C2 = "C-2", C3 = "C-3", C4 = "C-4", C5 = "C-5",
-    S1 = "S-1", S2 = "S-2", S3 = "S-3", S4 = "S-4",
-    P1 = "P-1", P2 = "P-2", P3 = "P-3",
+    I1 = "I-1", "the URL is an interface of the host, by its configuration or its agent card", "A2A §5.3, §8.2";
+    I2 = "I-2", "the URL is an interface's path or an A2A route below it", "A2A §11.3";
+    I3 = "I-3", "the request is at a protocol version that the rules bind", "A2A §3.6, RFC 0211 §F";
+    I4 = "I-4", "a success, or nothing of A2A's: it passes byte for byte", "A2A §9, §11";
+    I5 = "I-5", "the host is only observed: its bytes pass, and this is what would have been done", "";
+    Q1 = "Q-1", "the id is the request's own, digit by digit", "JSON-RPC 2.0 §5";
+    Q2 = "Q-2", "the request has no id that can be told, so the answer's is null or there is no body", "JSON-RPC 2.0 §4.1, §5";
+    Q3 = "Q-3", "the call names a task", "A2A §3.1";
+    Q4 = "Q-4", "the host was asked for plain bytes", "RFC 9110 §12.5.3";
+    F1 = "F-1", "the HTTP status refuses (401, 403, 407, 413, 429) and decides, whatever the body says", "RFC 0211 §C, RFC 9110 §15.5";
+    F2 = "F-2", "an A2A reason in the answer names the error", "A2A §9.5, §11.6";
+    F3 = "F-3", "the error's code names it", "A2A §5.4, JSON-RPC 2.0 §5.1";
+    F4 = "F-4", "an OpenWOP envelope: its code says what it means in A2A", "RFC 0211 §C";
+    F5 = "F-5", "a framework's or gateway's page or JSON: the status decides, nothing of the body is kept", "RFC 0211 §C";
+    F6 = "F-6", "JSON that parsers disagree about: read once, written anew", "RFC 8259 §4, §8.1";
+    F7 = "F-7", "a refusal of the version under another code is VERSION_NOT_SUPPORTED", "RFC 0211 §E";
+    F8 = "F-8", "a 404 or 405 that is no task's: the method is not there, not the task", "JSON-RPC 2.0 §5.1";
+    F9 = "F-9", "a success was seen to begin, and flows", "";
+    F10 = "F-10", "an A2A code counts whatever the HTTP status", "A2A §9.5";
+    E1 = "E-1", "written as a JSON-RPC error: members in order, details typed, one ErrorInfo", "RFC 0211 §A, A2A §9.5";
+    E2 = "E-2", "a JSON-RPC error leaves with HTTP 200, or clients do not read it", "A2A §9";
+    E3 = "E-3", "Retry-After is said again as a google.rpc.RetryInfo", "google.rpc error_details.proto";
+    E4 = "E-4", "written as a google.rpc.Status with its HTTP status", "RFC 0211 §B, A2A §11.6";
+    E5 = "E-5", "details that are untyped, empty or not allowed go; a validator's list becomes a BadRequest", "RFC 0211 §A, A2A §9.5";
+    E6 = "E-6", "metadata is a map of strings", "RFC 0211 §E, google.rpc error_details.proto";
+    E7 = "E-7", "supportedVersions is comma-joined text and lists what the interface offers", "RFC 0211 §E";
+    E8 = "E-8", "error data of a known closed profile is kept whole or not at all", "";
+    E9 = "E-9", "the error is in shape already and passes byte for byte", "RFC 0211 §A, §B";
+    O1 = "O-1", "the one fixed TASK_NOT_FOUND, the same for \"not there\" and \"not yours\"", "RFC 0211 §D";
+    O2 = "O-2", "the fixed answer is made from the request alone, whatever its length", "RFC 0211 §D";
+    O3 = "O-3", "a refusal on a call that names a task would tell that the task exists", "RFC 0211 §D";
+    O4 = "O-4", "TASK_NOT_FOUND leaves at a multiple of a floor, so that time does not tell", "RFC 0211 §D";
+    D1 = "D-1", "the message may identify somebody: the code's canonical text stands in", "RFC 0211 §D";
+    D2 = "D-2", "metadata members that are not on the list go", "RFC 0211 §D";
+    D3 = "D-3", "headers that are not on the list go", "RFC 0211 §D";
+    D4 = "D-4", "nothing of it is logged", "";
+    C1 = "C-1", "the answer is bounded by response_cap_bytes", "";
+    C2 = "C-2", "over the cap: one fixed error, nothing cut", "";
+    C3 = "C-3", "more than intake_bytes: the rest is not read", "";
+    C4 = "C-4", "length, codings, ETag and digests of the old body go with it", "RFC 9110 §8";
+    C5 = "C-5", "the host's answer broke off: a complete error in its place", "RFC 9112 §8";
+    S1 = "S-1", "the answer's media type says that it is a stream", "A2A §9.4, §11.7";
+    S2 = "S-2", "an error event in a stream is put into shape, the others pass", "A2A §9.4";
+    S3 = "S-3", "a stream's error has the framing that its client reads", "A2A §9.4, §11.7";
+    S4 = "S-4", "an empty stream passes", "";
+    P1 = "P-1", "the proxy's own answer, in the interface's binding", "RFC 0211 §C";
+    P2 = "P-2", "sent to the host a second time", "RFC 9110 §9.2.2";
+    P3 = "P-3", "interface URLs in the agent card become the public one", "A2A §8.2";
 }
 
 /// The rules that fired, without an allocation.

@@ -1,6 +1,7 @@
 //! A2A v1.0.1: the nine errors, the operations, and the routes of the HTTP+JSON binding.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// The domain of an A2A reason.
 pub const DOMAIN: &str = "a2a-protocol.org";
@@ -196,6 +197,65 @@ impl Operation {
         })
     }
 
+    /// The JSON-RPC method of protocol 1.0.
+    #[must_use]
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::SendMessage => "SendMessage",
+            Self::SendStreamingMessage => "SendStreamingMessage",
+            Self::GetTask => "GetTask",
+            Self::ListTasks => "ListTasks",
+            Self::CancelTask => "CancelTask",
+            Self::SubscribeToTask => "SubscribeToTask",
+            Self::CreatePushConfig => "CreateTaskPushNotificationConfig",
+            Self::GetPushConfig => "GetTaskPushNotificationConfig",
+            Self::ListPushConfigs => "ListTaskPushNotificationConfigs",
+            Self::DeletePushConfig => "DeleteTaskPushNotificationConfig",
+            Self::GetExtendedAgentCard => "GetExtendedAgentCard",
+        }
+    }
+
+    /// The JSON-RPC method of protocol 0.3.
+    #[must_use]
+    pub fn method_0_3(self) -> &'static str {
+        match self {
+            Self::SendMessage => "message/send",
+            Self::SendStreamingMessage => "message/stream",
+            Self::GetTask => "tasks/get",
+            Self::ListTasks => "tasks/list",
+            Self::CancelTask => "tasks/cancel",
+            Self::SubscribeToTask => "tasks/resubscribe",
+            Self::CreatePushConfig => "tasks/pushNotificationConfig/set",
+            Self::GetPushConfig => "tasks/pushNotificationConfig/get",
+            Self::ListPushConfigs => "tasks/pushNotificationConfig/list",
+            Self::DeletePushConfig => "tasks/pushNotificationConfig/delete",
+            Self::GetExtendedAgentCard => "agent/getAuthenticatedExtendedCard",
+        }
+    }
+
+    /// Method and path below the base of an HTTP+JSON interface; only the operations that name a task
+    /// or a config use them.
+    #[must_use]
+    pub fn route(self, task: &str, config: &str) -> (http::Method, String) {
+        use http::Method;
+        let task = percent_encode(task);
+        let push = format!("/tasks/{task}/pushNotificationConfigs");
+        let one = format!("{push}/{}", percent_encode(config));
+        match self {
+            Self::SendMessage => (Method::POST, "/message:send".to_owned()),
+            Self::SendStreamingMessage => (Method::POST, "/message:stream".to_owned()),
+            Self::GetTask => (Method::GET, format!("/tasks/{task}")),
+            Self::ListTasks => (Method::GET, "/tasks".to_owned()),
+            Self::CancelTask => (Method::POST, format!("/tasks/{task}:cancel")),
+            Self::SubscribeToTask => (Method::POST, format!("/tasks/{task}:subscribe")),
+            Self::CreatePushConfig => (Method::POST, push),
+            Self::ListPushConfigs => (Method::GET, push),
+            Self::GetPushConfig => (Method::GET, one),
+            Self::DeletePushConfig => (Method::DELETE, one),
+            Self::GetExtendedAgentCard => (Method::GET, "/extendedAgentCard".to_owned()),
+        }
+    }
+
     /// Answered by a stream when the client accepts one.
     #[must_use]
     pub fn is_stream(self) -> bool {
@@ -355,6 +415,21 @@ pub fn plain_path(path: &str) -> Cow<'_, str> {
     plain.into()
 }
 
+/// Text as one segment of a path.
+#[must_use]
+pub fn percent_encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
 /// Undoes percent-encoding; what is not UTF-8 then becomes U+FFFD.
 #[must_use]
 pub fn percent_decode(text: &str) -> String {
@@ -436,6 +511,31 @@ mod tests {
         );
         for none in ["", "/", "/healthz", "/tasks/", "/a/b/tasks", "/tasks/a/b", "/message:nope", "tasks"] {
             assert_eq!(get(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn operations_are_written_as_they_are_read() {
+        use Operation::*;
+        for operation in [
+            SendMessage,
+            SendStreamingMessage,
+            GetTask,
+            ListTasks,
+            CancelTask,
+            SubscribeToTask,
+            CreatePushConfig,
+            GetPushConfig,
+            ListPushConfigs,
+            DeletePushConfig,
+            GetExtendedAgentCard,
+        ] {
+            assert_eq!(Operation::from_method(operation.method()), Some(operation));
+            assert_eq!(Operation::from_method_0_3(operation.method_0_3()), Some(operation));
+            let (method, path) = operation.route("a/b é", "c:d");
+            let route = Route::parse(&path, &method).unwrap();
+            assert_eq!(route.operation, operation, "{path}");
+            assert_eq!(route.task.as_deref(), operation.names_task().then_some("a/b é"), "{path}");
         }
     }
 

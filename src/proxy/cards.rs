@@ -143,9 +143,9 @@ impl CardReader {
         {
             listed.extend(other);
         }
-        let interfaces = interfaces(listed, source);
+        let interfaces = interfaces(listed, &source.authorities, &source.own, source.public.as_ref());
         if interfaces.is_empty() {
-            return Err("none of its interfaces is on one of the host's authorities");
+            return Err(ELSEWHERE);
         }
         known.etag = etag;
         known.varies = varies;
@@ -168,16 +168,20 @@ impl BackgroundService for CardReader {
 
 /// The interfaces a request may be for: one per path and binding, with all their versions in the card's
 /// order. Where the host is selected by authority, a URL of another one is another host's (I-1).
-fn interfaces(listed: Vec<Listed>, source: &Source) -> Vec<Interface> {
+fn interfaces(
+    listed: Vec<Listed>,
+    authorities: &[String],
+    own: &Own,
+    public: Option<&PublicUrl>,
+) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     for mut one in listed {
         if let Some(authority) = one.authority.as_deref() {
-            let public = source.public.as_ref();
             if let Some(inner) = public.and_then(|public| public.inner_path(authority, &one.path)) {
                 // The host knows its public URL, and gets requests without that URL's path (P-3).
                 let inner = inner.to_owned();
                 one.path = inner;
-            } else if !source.authorities.is_empty() && !source.own.has(authority) {
+            } else if !authorities.is_empty() && !own.has(authority) {
                 continue;
             }
         }
@@ -192,6 +196,19 @@ fn interfaces(listed: Vec<Listed>, source: &Source) -> Vec<Interface> {
         }
     }
     interfaces
+}
+
+impl settings::Host {
+    /// What the proxy would learn from this card of the host's (I-1).
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn interfaces_of_card(&self, card: &[u8]) -> Result<Vec<Arc<Interface>>, &'static str> {
+        let listed = card::read(card).map_err(card::Unusable::as_str)?;
+        let authorities: Vec<_> = self.authorities.iter().map(|a| a.to_ascii_lowercase()).collect();
+        let found = interfaces(listed, &authorities, &self.own(), self.public_url().as_ref());
+        if found.is_empty() { Err(ELSEWHERE) } else { Ok(found.into_iter().map(Arc::new).collect()) }
+    }
 }
 
 /// Fetches the card, at its place or at the old one.
@@ -268,6 +285,7 @@ async fn ask(
     }
 }
 
+const ELSEWHERE: &str = "none of its interfaces is on one of the host's authorities";
 const UNSENDABLE: &str = "the request for it cannot be written";
 const TOO_LARGE: &str = "it is larger than card.max_bytes";
 const BROKEN_OFF: &str = "the host broke off";

@@ -5,7 +5,9 @@
 //! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
 //! says itself, `front` catches requests that Pingora refuses before the first hook, `cards` learns the
 //! interfaces of a host from its agent card, `joined` sends a request's head and body in one, `idle`
-//! keeps upstream connections, `gather` sends the pieces of an answer in one (`layer` is what the two share), and `public` knows the URL that clients know a host by.
+//! keeps upstream connections, `gather` sends the pieces of an answer in one (`layer` is what the two
+//! share), `public` knows the URL that clients know a host by, and `rehearsal` does with a saved
+//! answer, without a socket, what `hold` does with one that comes.
 
 mod cards;
 mod front;
@@ -16,6 +18,7 @@ mod joined;
 mod layer;
 mod own_answers;
 mod public;
+mod rehearsal;
 mod request;
 mod routes;
 mod server;
@@ -24,6 +27,7 @@ mod settings;
 mod upstream;
 
 pub use cards::CardReader;
+pub use rehearsal::{Ending, Question, Rehearsed, Told, default_host, hosts_of, rehearse};
 pub use routes::Hosts;
 pub use server::{Assembly, run};
 pub use settings::{Card, Host, InterfaceMode, Limits, Settings, Timeouts, Upstream};

@@ -13,11 +13,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderValue, Version};
+use pingora_http::RequestHeader;
 
 use super::public::Public;
+use super::request;
 use super::settings::{self, InterfaceMode, Limits, Settings, Timeouts};
 use super::upstream::Upstreams;
-use crate::normalize::{Binding, Interface, Mode, Policy, Target};
+use crate::normalize::{Binding, Exchange, Interface, Machine, Mode, Policy, RequestFacts, Target};
 use crate::observe::{Lane, Metrics};
 use crate::protocol::a2a::{percent_decode, plain_path, tidy};
 
@@ -57,6 +59,14 @@ pub struct Host {
     pub other: Arc<Lane>,
     policies: Policies,
     interfaces: ArcSwap<Interfaces>,
+}
+
+/// What a request is for.
+pub struct Routed {
+    pub host: Arc<Host>,
+    /// What the host's answer is fed to; `None` where it passes as it is.
+    pub machine: Option<Machine>,
+    pub lane: Arc<Lane>,
 }
 
 /// An interface that a request may be for.
@@ -163,6 +173,33 @@ impl Hosts {
         }
         let found = self.by_authority.get(authority.as_ref());
         found.or_else(|| self.by_authority.get(without_port(&authority))).copied()
+    }
+
+    /// Finds the request's host and, if rules bind it, what its answer is fed to. `None` when the
+    /// authority selects no host.
+    pub fn route(&self, request: &RequestHeader) -> Option<Routed> {
+        let (path, query) = request::target(&request.uri);
+        let host = self.select(request::authority(request), path)?;
+        let path = host.public.as_ref().map_or(path, |public| public.inner(path));
+        let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
+        let bound = host.find(path, |candidate| {
+            // Boxed at once: it is too large to be passed on by value.
+            Exchange::new(&candidate.target, &candidate.policy, &facts).map(Box::new)
+        });
+        let (machine, lane) = if let Some((exchange, lane)) = bound {
+            let machine = match &host.public {
+                None => Machine::Exchange(exchange),
+                Some(public) => {
+                    let policy = exchange.policy().clone();
+                    Machine::Extended(Box::new(public.extended(*exchange, &policy, request)))
+                }
+            };
+            (Some(machine), lane)
+        } else {
+            let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
+            (card.map(Machine::Card), host.other.clone())
+        };
+        Some(Routed { host: host.clone(), machine, lane })
     }
 
     /// Every host, in the order of the configuration.

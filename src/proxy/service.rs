@@ -29,8 +29,8 @@ use super::hold::{self, Held, Slot};
 use super::joined;
 use super::own_answers;
 use super::request;
-use super::routes::{Host, Hosts};
-use crate::normalize::{Exchange, Machine, Outcome, OwnAnswer, RequestFacts};
+use super::routes::{Host, Hosts, Routed};
+use crate::normalize::{Outcome, OwnAnswer};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
 use crate::observe::{Finished, InFlight, Lane};
@@ -81,34 +81,15 @@ impl Call {
     /// authority selects no host.
     pub fn route(&mut self, hosts: &Hosts, session: &ServerSession) -> bool {
         let request = session.req_header();
-        let (path, query) = request::target(&request.uri);
-        let Some(host) = hosts.select(request::authority(request), path) else { return false };
-        let path = host.public.as_ref().map_or(path, |public| public.inner(path));
-        let facts = RequestFacts { method: &request.method, path, query, headers: &request.headers };
-        let bound = host.find(path, |candidate| {
-            Exchange::new(&candidate.target, &candidate.policy, &facts).map(Box::new)
-        });
-        let (machine, lane) = if let Some((exchange, lane)) = bound {
-            let machine = match &host.public {
-                None => Machine::Exchange(exchange),
-                Some(public) => {
-                    let policy = exchange.policy().clone();
-                    Machine::Extended(Box::new(public.extended(*exchange, &policy, request)))
-                }
-            };
-            (Some(machine), lane)
-        } else {
-            let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
-            (card.map(Machine::Card), host.other.clone())
-        };
-        self.held = machine.map(|machine| Box::new(Held::new(machine, request, host, lane.clone())));
+        let Some(Routed { host, machine, lane }) = hosts.route(request) else { return false };
+        self.held = machine.map(|machine| Box::new(Held::new(machine, request, &host, lane.clone())));
         #[cfg(feature = "otlp")]
         {
             self.span = spans::begin(&request.headers);
         }
         self.in_flight = Some(lane.begin());
         self.lane = Some(lane);
-        self.host = Some(host.clone());
+        self.host = Some(host);
         true
     }
 
@@ -446,7 +427,7 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 
 /// Takes away what is for this hop only (RFC 9110, 7.6.1); Pingora writes `Connection` itself and
 /// does not do this for answers. `Upgrade` stays on the answers that mean it.
-fn strip_hop_by_hop(response: &mut ResponseHeader) {
+pub fn strip_hop_by_hop(response: &mut ResponseHeader) {
     let switches = matches!(response.status, StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED);
     let options = response.headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let nominated: Vec<String> = options

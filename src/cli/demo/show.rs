@@ -1,10 +1,10 @@
 //! How the demo looks: answers side by side, and the table. Text only; nothing here decides anything.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 
 use super::verdict::{Verdict, read_answer};
 use super::{Played, wire::Reply};
+use crate::cli::screen::{Ink, Screen, clean, cut, line_of, pad, readable, wrap};
 use crate::demo::{Expect, Scenario};
 
 /// Lines of a body that are shown side by side.
@@ -14,49 +14,7 @@ const NARROW: usize = 96;
 /// Headers that say nothing here.
 const DULL: &[&str] = &["content-length", "connection", "date", "transfer-encoding", "keep-alive"];
 
-/// The terminal: how wide, and whether it has colours.
-#[derive(Debug, Clone, Copy)]
-pub struct Screen {
-    pub width: usize,
-    pub colour: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub enum Ink {
-    Bold,
-    Dim,
-    Good,
-    Bad,
-    Host,
-}
-
 impl Screen {
-    /// What standard output is. `NO_COLOR` and `COLUMNS` are respected.
-    pub fn detect() -> Self {
-        let terminal = std::io::stdout().is_terminal();
-        let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self {
-            width: asked.or(measured.filter(|_| terminal)).unwrap_or(120).clamp(40, 180),
-            colour: terminal && !no_colour,
-        }
-    }
-
-    pub fn paint(self, ink: Ink, text: &str) -> String {
-        if !self.colour || text.trim().is_empty() {
-            return text.to_owned();
-        }
-        let code = match ink {
-            Ink::Bold => "1",
-            Ink::Dim => "2",
-            Ink::Good => "32",
-            Ink::Bad => "1;31",
-            Ink::Host => "33",
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
-    }
-
     fn verdict(self, verdict: &Verdict, text: &str) -> String {
         match verdict {
             Verdict::Wrong(_) => self.paint(Ink::Bad, text),
@@ -64,16 +22,8 @@ impl Screen {
         }
     }
 
-    /// A line with a title in it.
-    pub fn rule(self, title: &str) -> String {
-        let rest = self.width.saturating_sub(title.chars().count() + 4);
-        format!("{} {} {}", self.paint(Ink::Dim, "──"), self.paint(Ink::Bold, title), {
-            self.paint(Ink::Dim, &"─".repeat(rest))
-        })
-    }
-
     /// One scenario in full: the question, both answers, what was done.
-    pub fn side_by_side(self, played: &Played) -> String {
+    pub(super) fn side_by_side(self, played: &Played) -> String {
         let scenario = &played.scenario;
         let mut out = format!("{}\n", self.rule(scenario.name));
         for line in wrap(&format!("{} ({})", scenario.title, scenario.seen_at), self.width - 1) {
@@ -132,7 +82,7 @@ impl Screen {
     }
 
     /// The table of everything that was played.
-    pub fn table(self, all: &[Played]) -> String {
+    pub(super) fn table(self, all: &[Played]) -> String {
         let columns = Columns::of(self.width);
         let mut out = String::new();
         if let Some(columns) = columns {
@@ -292,89 +242,6 @@ fn in_full(reply: Option<&Reply>, width: usize) -> Vec<String> {
     lines
 }
 
-/// JSON indented, other text by its lines, what is neither as a number of bytes.
-fn readable(body: &[u8]) -> Vec<String> {
-    // Enough for every line that is shown; the rest of megabytes need not be laid out.
-    const ENOUGH: usize = 16 * 1024;
-    if body.is_empty() {
-        return vec!["(empty)".to_owned()];
-    }
-    if body.len() <= ENOUGH
-        && let Ok(value) = serde_json::from_slice::<serde_json::Value>(body)
-        && let Ok(pretty) = serde_json::to_string_pretty(&value)
-        // Indented only if indenting loses nothing: no member twice, no number respelled.
-        && squeezed(&pretty) == squeezed(&String::from_utf8_lossy(body))
-    {
-        return pretty.lines().map(clean).collect();
-    }
-    let start = body.get(..ENOUGH.min(body.len())).unwrap_or_default();
-    let text = String::from_utf8_lossy(start);
-    let odd = text.chars().filter(|c| *c == '\u{fffd}' || (c.is_control() && !c.is_whitespace())).count();
-    if odd * 8 > text.chars().count() {
-        return vec![format!("({} bytes that are no UTF-8 text)", body.len())];
-    }
-    text.lines().map(clean).collect()
-}
-
-fn squeezed(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
-}
-
-/// The body on one line, as far as anybody reads.
-fn line_of(body: &[u8]) -> String {
-    let start = body.get(..body.len().min(400)).unwrap_or_default();
-    let text = String::from_utf8_lossy(start);
-    if text.chars().filter(|c| *c == '\u{fffd}' || *c == '\0').count() > 8 {
-        return format!("({} bytes that are no UTF-8 text)", body.len());
-    }
-    clean(&text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-/// Without anything a terminal would obey.
-fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\t' => ' ',
-            '\u{feff}' => '\u{b7}',
-            c if c.is_control() => '\u{fffd}',
-            c => c,
-        })
-        .collect()
-}
-
-fn pad(text: &str, width: usize) -> String {
-    let missing = width.saturating_sub(text.chars().count());
-    format!("{text}{}", " ".repeat(missing))
-}
-
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-    short.push('…');
-    short
-}
-
-/// Lines of at most `width` columns, broken at spaces where there are any; continued lines keep the
-/// first one's indentation.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(8);
-    let indent: String = text.chars().take_while(|c| *c == ' ').take(width / 2).collect();
-    let mut lines = Vec::new();
-    let mut rest: Vec<char> = text.chars().collect();
-    while rest.len() > width {
-        let filled = indent.chars().count() + 1;
-        let at =
-            rest.iter().take(width + 1).rposition(|c| *c == ' ').filter(|at| *at >= filled).unwrap_or(width);
-        let tail = rest.split_off(at);
-        lines.push(rest.iter().collect::<String>().trim_end().to_owned());
-        rest = indent.chars().chain(tail.into_iter().skip_while(|c| *c == ' ')).collect();
-    }
-    lines.push(rest.into_iter().collect());
-    lines
-}
-
 /// `--list`: every scenario with what it stands for.
 pub fn list(screen: Screen, all: &[Scenario]) -> String {
     let mut out = String::new();
@@ -393,35 +260,4 @@ pub fn list(screen: Screen, all: &[Scenario]) -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_break_at_spaces_and_keep_their_indentation() {
-        assert_eq!(wrap("  one two three", 9), ["  one two", "  three"]);
-        assert_eq!(wrap("abcdefghijkl", 8), ["abcdefgh", "ijkl"]);
-        assert_eq!(wrap("", 8), [""]);
-        for width in 1..40 {
-            for line in wrap("  \"message\": \"somethingwithoutanyspace and then some more words\"", width) {
-                assert!(line.chars().count() <= width.max(8), "{width}: {line}");
-            }
-        }
-    }
-
-    #[test]
-    fn json_is_indented_only_if_nothing_is_lost() {
-        assert_eq!(readable(br#"{"a":1}"#), ["{", "  \"a\": 1", "}"]);
-        assert_eq!(readable(br#"{"a":1,"a":2}"#), [r#"{"a":1,"a":2}"#]);
-        assert_eq!(readable(b"one\r\ntwo"), ["one", "two"]);
-        assert_eq!(readable(b"\xff\xfe{\0}\0"), ["(6 bytes that are no UTF-8 text)"]);
-    }
-
-    #[test]
-    fn nothing_a_host_says_reaches_the_terminal_as_an_order() {
-        assert_eq!(line_of(b"\x1b[31mred\x07\n next"), "\u{fffd}[31mred\u{fffd} next");
-        assert_eq!(readable(b"all is \x1b[2Jwell"), ["all is \u{fffd}[2Jwell"]);
-    }
 }

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::wire::Reply;
-use crate::demo::{Expect, Scenario};
-use crate::normalize::{
-    Binding, Exchange, Failure, Interface, Output, OwnAnswer, Policy, RequestFacts, RuleSet, Target,
-};
+use crate::demo::{Expect, INTERFACE, REST_INTERFACE, Scenario};
+use crate::normalize::{Binding, Failure, Interface, OwnAnswer, RuleSet};
+use crate::proxy::{self, Ending, Hosts, Question, Told};
 
 /// What no request contains and no rewritten answer may contain.
 const SECRETS: &[&str] = &["acme", "ws-9", "u-9", "/srv", "/var/lib", "stack"];
@@ -53,68 +53,50 @@ pub struct Rehearsal {
     pub rules: RuleSet,
 }
 
-/// Runs the rules on what the host said, without a proxy. `None` where no rule binds the request.
-pub fn rehearse(scenario: &Scenario, direct: Option<&Reply>) -> Option<Rehearsal> {
-    let call = &scenario.call;
-    let (path, binding) = call.interface()?;
-    let interface = Interface { path: path.to_owned(), binding, versions: vec!["1.0".to_owned()] };
-    let method = Method::from_bytes(call.method.as_bytes()).ok()?;
-    let query = format!("fault={}", scenario.name);
-    let headers = header_map(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
-    let facts = RequestFacts { method: &method, path: call.path, query: Some(&query), headers: &headers };
-    let mut exchange =
-        Exchange::new(&Target::Interface(Arc::new(interface)), &Arc::new(Policy::default()), &facts)?;
-    exchange.request_piece(&call.body);
-    exchange.request_end();
-    if let Some(said) = direct {
-        let headers = header_map(said.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        exchange.head(StatusCode::from_u16(said.status).ok()?, &headers);
-        if !said.body.is_empty() {
-            exchange.piece(said.body.clone().into());
-        }
-        if said.complete {
-            exchange.end();
-        } else {
-            exchange.fail(Failure::Closed);
-        }
-    } else {
-        exchange.answer(OwnAnswer::BadGateway);
-    }
-    let reply = drain(&mut exchange, direct)?;
-    Some(Rehearsal { reply, rules: exchange.outcome().rules })
+/// The demo's host as the proxy in front of it knows it.
+pub fn hosts() -> Hosts {
+    let interface = |path: &str, binding| {
+        Arc::new(Interface { path: path.to_owned(), binding, versions: vec!["1.0".to_owned()] })
+    };
+    proxy::hosts_of(vec![proxy::default_host(vec![
+        interface(INTERFACE, Binding::JsonRpc),
+        interface(REST_INTERFACE, Binding::HttpJson),
+    ])])
 }
 
-/// What the exchange wants the client to get; `None` when it says nothing.
-fn drain(exchange: &mut Exchange, direct: Option<&Reply>) -> Option<Reply> {
-    let mut reply: Option<Reply> = None;
-    while let Some(output) = exchange.poll() {
-        match output {
-            Output::HostHead => reply = Some(Reply { body: Vec::new(), ..direct?.clone() }),
-            Output::Head(head) => {
-                let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-                reply = Some(Reply {
-                    status: head.status.as_u16(),
-                    headers: head.headers.iter().map(|(n, v)| (n.as_str().to_owned(), text(v))).collect(),
-                    body: Vec::new(),
-                    complete: true,
-                });
-            }
-            Output::Body(bytes) => reply.as_mut()?.body.extend_from_slice(&bytes),
-            Output::PassRest => {
-                // Everything that was fed and not yet given back goes through.
-                let (reply, direct) = (reply.as_mut()?, direct?);
-                reply.body.clone_from(&direct.body);
-                break;
-            }
-            Output::End => break,
-            Output::Abort => {
-                reply.as_mut()?.complete = false;
-                break;
-            }
-            Output::CloseUpstream => {}
-        }
-    }
-    reply
+/// Runs the rules on what the host said, without a proxy. `None` where no rule binds the request.
+pub fn rehearse(hosts: &Hosts, scenario: &Scenario, direct: Option<&Reply>) -> Option<Rehearsal> {
+    let call = &scenario.call;
+    call.interface()?;
+    let question = Question {
+        method: Method::from_bytes(call.method.as_bytes()).ok()?,
+        target: call.target(scenario.name),
+        headers: header_map(call.headers.iter().map(|(name, value)| (*name, value.as_str()))),
+        body: call.body.clone().into(),
+    };
+    let told = match direct {
+        Some(said) => Told {
+            status: StatusCode::from_u16(said.status).ok()?,
+            headers: header_map(said.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+            body: said.body.clone().into(),
+            ending: if said.complete { Ending::Whole } else { Ending::CutOff(Failure::Closed) },
+        },
+        None => Told {
+            status: StatusCode::BAD_GATEWAY,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            ending: Ending::Silence(OwnAnswer::BadGateway),
+        },
+    };
+    let got = proxy::rehearse(hosts, &question, &told).ok().filter(|got| got.bound)?;
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let reply = Reply {
+        status: got.status.as_u16(),
+        headers: got.headers.iter().map(|(n, v)| (n.as_str().to_owned(), text(v))).collect(),
+        body: got.body.to_vec(),
+        complete: got.complete,
+    };
+    Some(Rehearsal { reply, rules: got.outcome.rules })
 }
 
 fn header_map<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> HeaderMap {

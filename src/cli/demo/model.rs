@@ -1,0 +1,55 @@
+//! `demo --model`: the host that does everything right but for one thing, for trying `probe`.
+
+use std::process::ExitCode;
+
+use super::{Stop, asked_to_stop, complain, say};
+use crate::cli::screen::{Ink, Screen};
+use crate::demo::{CREDENTIAL, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
+
+/// Runs until a signal comes.
+pub fn run(screen: Screen, sabotage: Option<&str>) -> ExitCode {
+    if sabotage == Some("list") {
+        let lines = Sabotage::ALL.iter().map(|one| format!("{:<20} {}\n", one.id(), one.does()));
+        say(&lines.collect::<String>());
+        return ExitCode::SUCCESS;
+    }
+    let chosen = sabotage.map(|name| Sabotage::ALL.iter().find(|one| one.id() == name).copied());
+    if chosen == Some(None) {
+        complain("no sabotage has such a name; `a2a-errata demo --model --sabotage list` names them");
+        return ExitCode::from(2);
+    }
+    let chosen = chosen.flatten();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(why) => {
+            complain(&format!("cannot start: {why}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        let host = match ModelHost::start(chosen).await {
+            Ok(host) => host,
+            Err(why) => {
+                complain(&format!("cannot start the host: {why}"));
+                return ExitCode::FAILURE;
+            }
+        };
+        let does = chosen.map_or_else(|| "does everything right".to_owned(), |one| one.does().to_owned());
+        let token = CREDENTIAL.trim_start_matches("Bearer ");
+        let probe = format!(
+            "a2a-errata probe http://{} --bearer {token} --task {OWN_TASK} --foreign-task {THEIR_TASK}",
+            host.address()
+        );
+        say(&format!(
+            "The model host: {does}. Try\n\n  {}\n\nCtrl-C ends it.\n",
+            screen.paint(Ink::Bold, &probe)
+        ));
+        match asked_to_stop().await {
+            Stop::Asked => ExitCode::SUCCESS,
+            Stop::Failed(why) => {
+                complain(&why);
+                ExitCode::FAILURE
+            }
+        }
+    })
+}

@@ -1,0 +1,253 @@
+//! `explain`: a saved answer becomes what the client would get, with the rules that made it (U-2).
+//!
+//! It is the proxy's own machine that is fed, routes and policy included; see [`crate::proxy::rehearse`].
+
+mod asked;
+mod saved;
+mod show;
+
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use self::asked::Asked;
+pub(super) use self::saved::header;
+use super::screen::Screen;
+use super::{FAILED, REFUSED, run::settings, say};
+use crate::config::{self, Flags};
+use crate::normalize::{Binding, Failure, Interface, Verdict};
+use crate::proxy::{self, Ending, Hosts, Question, Rehearsed, Told};
+
+/// Bytes of a saved answer.
+const ANSWER_BYTES: u64 = 256 << 20;
+
+/// Turn a saved answer into the normalized one and say why.
+///
+/// Reads what `curl -i` printed, a HAR file, or a bare body, and shows what the proxy would have made of it:
+/// the answer, what changed, and each rule that fired with the section that it follows from.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The saved answer; `-` or nothing is standard input
+    #[arg(value_name = "FILE")]
+    answer: Option<PathBuf>,
+
+    /// The request: JSON, or a file with its body or with all of it (`POST /a2a HTTP/1.1` …)
+    #[arg(long, value_name = "JSON|FILE")]
+    request: Option<String>,
+
+    /// What the interface speaks [default: what the request looks like]
+    #[arg(long, value_name = "BINDING")]
+    binding: Option<BindingName>,
+
+    /// Without a request: the operation (`GetTask`). In capitals: the HTTP method
+    #[arg(long, value_name = "NAME")]
+    method: Option<String>,
+
+    /// Without a request: its id, as JSON [default: the answer's]
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+
+    /// Without a request: the task that it names
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+
+    /// The URL's path and query
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+
+    /// A header of the request; may be repeated
+    #[arg(long, value_name = "NAME: VALUE")]
+    request_header: Vec<String>,
+
+    /// The answer's status, where the file does not say it or says another
+    #[arg(long, value_name = "CODE")]
+    status: Option<u16>,
+
+    /// A header of the answer; may be repeated
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+
+    /// Which entry of a HAR file, from 1
+    #[arg(long, value_name = "N")]
+    entry: Option<usize>,
+
+    /// The file has the very bytes of the wire (`curl --raw`): chunks, codings and lengths count
+    #[arg(long)]
+    wire: bool,
+
+    /// Protocol versions that the interface offers, comma-separated
+    #[arg(long, value_name = "LIST", default_value = "1.0", conflicts_with = "config")]
+    versions: String,
+
+    /// The proxy's configuration: its interfaces and what its hosts may disclose
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The host's agent card, for interfaces that the configuration leaves to it
+    #[arg(long, value_name = "FILE", requires = "config")]
+    card: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// Print the client's answer alone, head and body, byte for byte
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum BindingName {
+    #[value(name = "JSONRPC", alias = "jsonrpc")]
+    JsonRpc,
+    #[value(name = "HTTP+JSON", alias = "http+json", alias = "http-json")]
+    HttpJson,
+}
+
+impl BindingName {
+    pub(super) fn binding(self) -> Binding {
+        match self {
+            Self::JsonRpc => Binding::JsonRpc,
+            Self::HttpJson => Binding::HttpJson,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Ask a host, and see what its answer should have been:
+    curl -si https://agent.example/a2a -H 'content-type: application/json' \\
+      -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"GetTask\",\"params\":{\"id\":\"nobody-knows\"}}' |
+      a2a-errata explain --method GetTask --task nobody-knows
+  A body from a log, with what the log says about it:
+    a2a-errata explain body.json --status 403 --method GetTask
+  An entry of what a browser saved, under the proxy's configuration:
+    a2a-errata explain session.har --entry 3 --config /etc/a2a-errata.toml
+  Over HTTP+JSON:
+    a2a-errata explain answer.txt --binding HTTP+JSON --method CancelTask --task t-1
+
+Exit code 0: the answer passes as it is. 1: it is rewritten. 2: it cannot be read.";
+
+/// A saved answer and what becomes of it.
+struct Explained {
+    told: Told,
+    got: Rehearsed,
+    notes: Vec<String>,
+}
+
+#[must_use]
+pub fn run(args: &Args) -> ExitCode {
+    let explained = match explain(args) {
+        Ok(explained) => explained,
+        Err(why) => {
+            say(&format!("a2a-errata: {why}"));
+            return ExitCode::from(REFUSED);
+        }
+    };
+    let text = if args.raw {
+        show::raw(&explained)
+    } else if args.json {
+        show::json(&explained).into_bytes()
+    } else {
+        show::text(Screen::detect(), &explained).into_bytes()
+    };
+    let mut stdout = std::io::stdout();
+    // A reader that went away (`| head`) changes nothing about the answer.
+    let _ = stdout.write_all(&text).and_then(|()| stdout.flush());
+    match explained.got.outcome.verdict {
+        Verdict::Passed | Verdict::Conformant => ExitCode::SUCCESS,
+        Verdict::Rewritten | Verdict::Overflow | Verdict::Synthesized | Verdict::Refused => {
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn explain(args: &Args) -> Result<Explained, String> {
+    let (name, bytes) = read(args)?;
+    let mut notes = Vec::new();
+    let said = saved::Said { status: args.status, headers: &args.header, wire: args.wire, entry: args.entry };
+    let (answer, asked) =
+        saved::read(&bytes, &said, &mut notes).map_err(|why| format!("the answer in {name}: {why}"))?;
+    let asked = asked::put_together(args, asked, &answer.body, &mut notes)?;
+    let hosts = hosts(args, &asked, &mut notes)?;
+    let Asked { request, .. } = asked;
+    let question = Question {
+        method: request.method,
+        target: request.target,
+        headers: request.headers,
+        body: request.body,
+    };
+    let told = Told {
+        status: answer.status,
+        headers: answer.headers,
+        body: answer.body,
+        ending: if answer.complete { Ending::Whole } else { Ending::CutOff(Failure::Closed) },
+    };
+    let got = proxy::rehearse(&hosts, &question, &told)?;
+    if !got.bound {
+        notes.push("no rule binds this request: everything passes".to_owned());
+    }
+    Ok(Explained { told, got, notes })
+}
+
+/// What to call the answer's source, and its bytes.
+fn read(args: &Args) -> Result<(String, Vec<u8>), String> {
+    let mut bytes = Vec::new();
+    let (name, read) = match args.answer.as_deref() {
+        Some(path) if path.as_os_str() != "-" => {
+            let read = std::fs::File::open(path)
+                .and_then(|file| file.take(ANSWER_BYTES + 1).read_to_end(&mut bytes));
+            (path.display().to_string(), read)
+        }
+        _ => (
+            "standard input".to_owned(),
+            std::io::stdin().lock().take(ANSWER_BYTES + 1).read_to_end(&mut bytes),
+        ),
+    };
+    read.map_err(|why| format!("cannot read {name}: {why}"))?;
+    if bytes.len() as u64 > ANSWER_BYTES {
+        return Err(format!("{name} has more than {ANSWER_BYTES} bytes"));
+    }
+    Ok((name, bytes))
+}
+
+/// The configured hosts, or one with just this interface.
+fn hosts(args: &Args, asked: &Asked, notes: &mut Vec<String>) -> Result<Hosts, String> {
+    let Some(file) = &args.config else {
+        let versions = args.versions.split(',').map(|one| one.trim().to_owned());
+        let interface = Interface {
+            path: asked.interface.clone(),
+            binding: asked.binding,
+            versions: versions.filter(|one| !one.is_empty()).collect(),
+        };
+        return Ok(proxy::hosts_of(vec![proxy::default_host(vec![Arc::new(interface)])]));
+    };
+    let text = |os: std::ffi::OsString| os.to_string_lossy().into_owned();
+    let effective = config::load(&config::Sources {
+        file: Some(file.clone()),
+        environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
+        flags: Flags::default(),
+    });
+    let effective = effective.map_err(|problems| {
+        problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\na2a-errata: ")
+    })?;
+    let mut settings = settings(&effective.model);
+    for host in settings.hosts.iter_mut().filter(|host| host.interfaces.is_empty()) {
+        match &args.card {
+            Some(path) => {
+                let card = std::fs::read(path)
+                    .map_err(|why| format!("cannot read the card {}: {why}", path.display()))?;
+                host.interfaces = host
+                    .interfaces_of_card(&card)
+                    .map_err(|why| format!("the card {}: {why}", path.display()))?;
+            }
+            None => notes.push(format!(
+                "the interfaces of host {:?} are left to its card; without --card every A2A call is bound",
+                host.name
+            )),
+        }
+    }
+    Ok(proxy::hosts_of(settings.hosts))
+}

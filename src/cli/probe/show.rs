@@ -1,0 +1,205 @@
+//! What `probe` prints: a table for people, JSON for machines, JUnit for pipelines.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::Probed;
+use crate::cli::screen::{Ink, Screen, clean, pad, wrap};
+use crate::probe::{CHECKS, Finding, Interface, Protocol, Verdict};
+
+/// The longest check's id.
+const CHECK: usize = 18;
+/// The longest verdict.
+const VERDICT: usize = 14;
+
+/// The table.
+pub fn text(screen: Screen, probed: &Probed) -> String {
+    let mut out = String::new();
+    for note in &probed.notes {
+        out.push_str(&indented(screen, Ink::Dim, "note: ", note, 0));
+    }
+    for (interface, findings) in &probed.interfaces {
+        let _ = writeln!(out, "{}", screen.rule(&clean(&title(interface))));
+        if interface.protocol == Protocol::V0_3 {
+            let note = "it offers 0.3 only, which RFC 0211 does not bind; this is what a 1.0 host would have to change";
+            out.push_str(&indented(screen, Ink::Dim, "note: ", note, 0));
+        }
+        for finding in findings {
+            out.push_str(&row(screen, finding));
+        }
+        out.push('\n');
+    }
+    let (passed, failed, none) =
+        (probed.count(Verdict::Pass), probed.count(Verdict::Fail), probed.count(Verdict::NotApplicable));
+    let last =
+        format!("{passed} passed, {failed} failed, {none} not applicable; {} requests", probed.requests);
+    let ink = if failed == 0 { Ink::Good } else { Ink::Bad };
+    let _ = writeln!(out, "{}", screen.paint(ink, &last));
+    out
+}
+
+/// What the interface is called.
+fn title(interface: &Interface) -> String {
+    let versions = if interface.versions.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", interface.versions.join(", "))
+    };
+    format!("{} {}{versions}", interface.binding.as_str(), interface.url())
+}
+
+fn row(screen: Screen, finding: &Finding) -> String {
+    let ink = match finding.verdict {
+        Verdict::Pass => Ink::Good,
+        Verdict::Fail => Ink::Bad,
+        Verdict::NotApplicable => Ink::Dim,
+    };
+    let said = screen.paint(ink, &pad(finding.verdict.as_str(), VERDICT));
+    let source = match finding.verdict {
+        Verdict::Fail => format!("{} [{}]", finding.reason, finding.check.source),
+        Verdict::Pass | Verdict::NotApplicable => finding.reason.clone(),
+    };
+    let before = CHECK + VERDICT + 4;
+    let mut out = String::new();
+    for (at, line) in wrap(&clean(&source), screen.width.saturating_sub(before).max(30)).iter().enumerate() {
+        if at == 0 {
+            let _ = writeln!(out, "{}  {said}  {line}", pad(finding.check.id, CHECK));
+        } else {
+            let _ = writeln!(out, "{}{line}", " ".repeat(before));
+        }
+    }
+    for note in &finding.notes {
+        out.push_str(&indented(screen, Ink::Dim, "note: ", note, before));
+    }
+    out
+}
+
+fn indented(screen: Screen, ink: Ink, begins: &str, text: &str, by: usize) -> String {
+    let room = screen.width.saturating_sub(by).max(30);
+    let lines = wrap(&clean(&format!("{begins}{text}")), room);
+    let mut out = String::new();
+    for line in lines {
+        let _ = writeln!(out, "{}{}", " ".repeat(by), screen.paint(ink, &line));
+    }
+    out
+}
+
+/// `--list`.
+pub fn list(screen: Screen) -> String {
+    let mut out = String::new();
+    for check in CHECKS {
+        let room = screen.width.saturating_sub(CHECK + 2).max(30);
+        for (at, line) in wrap(&format!("{} [{}]", check.tests, check.source), room).iter().enumerate() {
+            let _ = writeln!(out, "{}  {line}", pad(if at == 0 { check.id } else { "" }, CHECK));
+        }
+    }
+    out
+}
+
+/// For machines.
+pub fn json(probed: &Probed) -> String {
+    let finding = |finding: &Finding| {
+        json!({
+            "check": finding.check.id,
+            "tests": finding.check.tests,
+            "source": finding.check.source,
+            "verdict": finding.verdict.as_str(),
+            "reason": finding.reason,
+            "notes": finding.notes,
+        })
+    };
+    let interface = |(interface, findings): &(Interface, Vec<Finding>)| {
+        json!({
+            "url": interface.url(),
+            "binding": interface.binding.as_str(),
+            "versions": interface.versions,
+            "protocol": match interface.protocol { Protocol::V1_0 => "1.0", Protocol::V0_3 => "0.3" },
+            "findings": findings.iter().map(finding).collect::<Vec<Value>>(),
+        })
+    };
+    let all = json!({
+        "url": probed.url,
+        "requests": probed.requests,
+        "passed": probed.count(Verdict::Pass),
+        "failed": probed.count(Verdict::Fail),
+        "notApplicable": probed.count(Verdict::NotApplicable),
+        "notes": probed.notes,
+        "interfaces": probed.interfaces.iter().map(interface).collect::<Vec<Value>>(),
+    });
+    format!("{all:#}\n")
+}
+
+/// For pipelines: a suite per interface, a case per check.
+pub fn junit(probed: &Probed) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let all: usize = probed.interfaces.iter().map(|(_, findings)| findings.len()).sum();
+    let totals = |tests: usize, failures: usize, skipped: usize| {
+        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"")
+    };
+    let _ = writeln!(
+        out,
+        "<testsuites name=\"a2a-errata probe\" {}>",
+        totals(all, probed.count(Verdict::Fail), probed.count(Verdict::NotApplicable))
+    );
+    for (interface, findings) in &probed.interfaces {
+        let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+        let suite = escape(&title(interface));
+        let totals = totals(findings.len(), count(Verdict::Fail), count(Verdict::NotApplicable));
+        let _ = writeln!(out, "  <testsuite name=\"{suite}\" {totals}>");
+        for finding in findings {
+            let _ = write!(out, "    <testcase classname=\"{suite}\" name=\"{}\"", escape(finding.check.id));
+            let reason = escape(&finding.reason);
+            let inner = match finding.verdict {
+                Verdict::Pass => None,
+                Verdict::Fail => {
+                    let source = escape(finding.check.source);
+                    Some(format!("<failure message=\"{reason}\" type=\"{source}\"/>"))
+                }
+                Verdict::NotApplicable => Some(format!("<skipped message=\"{reason}\"/>")),
+            };
+            match inner {
+                None => out.push_str("/>\n"),
+                Some(inner) => {
+                    let _ = writeln!(out, ">{inner}</testcase>");
+                }
+            }
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    out.push_str("</testsuites>\n");
+    out
+}
+
+/// Text as an attribute's value; what XML cannot hold becomes U+FFFD.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_says_is_text_in_xml() {
+        assert_eq!(escape("a<b>\"&\x1b\u{ffff}é"), "a&lt;b&gt;&quot;&amp;\u{fffd}\u{fffd}é");
+    }
+
+    #[test]
+    fn ids_fit_their_column() {
+        for check in CHECKS {
+            assert!(check.id.len() <= CHECK, "{}", check.id);
+        }
+    }
+}

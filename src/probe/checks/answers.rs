@@ -1,0 +1,253 @@
+//! Checks of every answer that the others caused.
+
+use std::future::{Ready, ready};
+
+use serde_json::Value;
+
+use super::{Miss, Ruling};
+use crate::normalize::Binding;
+use crate::probe::session::{Heard, Session};
+use crate::probe::shape::{self, ErrorAnswer, Read, short};
+use crate::protocol::a2a::A2aError;
+use crate::protocol::google_rpc::{
+    BAD_REQUEST, ERROR_INFO, LOCALIZED_MESSAGE, PRECONDITION_FAILURE, QUOTA_FAILURE, RETRY_INFO, STRUCT,
+};
+
+/// Goes through all answers; `judge` complains. The first complaint counts, with how many there are.
+fn all(session: &Session<'_>, good: &str, mut judge: impl FnMut(&Heard) -> Option<String>) -> Ruling {
+    let (mut looked, mut first, mut wrong) = (0, None, 0);
+    session.each_heard(|heard| {
+        looked += 1;
+        if let Some(why) = judge(heard) {
+            wrong += 1;
+            first.get_or_insert(format!("{}: {why}", heard.asked));
+        }
+    });
+    match first {
+        Some(why) if wrong > 1 => Err(Miss::Fails(format!("{why} ({wrong} of {looked} answers)"))),
+        Some(why) => Err(Miss::Fails(why)),
+        None => Ok(format!("{good} ({looked} answers)")),
+    }
+}
+
+fn all_ready(
+    session: &Session<'_>,
+    good: &str,
+    judge: impl FnMut(&Heard) -> Option<String>,
+) -> Ready<Ruling> {
+    ready(all(session, good, judge))
+}
+
+/// The errors in an answer, be it a document or a stream. What is not in shape is other checks' business.
+fn errors(session: &Session<'_>, heard: &Heard) -> Vec<ErrorAnswer> {
+    let read = |body: &[u8]| match shape::read(session.interface.binding, body) {
+        Ok(Read::Error(error)) => Some(error),
+        Ok(Read::Success(_)) | Err(_) => None,
+    };
+    if heard.reply.media() == "text/event-stream" {
+        return shape::events(&heard.reply.body).iter().filter_map(|(_, data)| read(data)).collect();
+    }
+    read(&heard.reply.body).into_iter().collect()
+}
+
+pub fn no_envelope(session: &Session<'_>) -> Ready<Ruling> {
+    all_ready(session, "none is", |heard| {
+        let of_event =
+            || shape::events(&heard.reply.body).iter().find_map(|(_, data)| shape::is_envelope(data));
+        let found = shape::is_envelope(&heard.reply.body).or_else(of_event)?;
+        Some(format!("HTTP {} with {found}", heard.reply.status))
+    })
+}
+
+pub fn content_type(session: &Session<'_>) -> Ready<Ruling> {
+    all_ready(session, "JSON, or a stream of it", |heard| {
+        let media = heard.reply.media();
+        // What is no error of the binding's is another check's business.
+        let is_error = !errors(session, heard).is_empty();
+        let fits = match media.as_str() {
+            "application/json" | "text/event-stream" => true,
+            "application/a2a+json" => session.interface.binding == Binding::HttpJson,
+            _ => false,
+        };
+        (is_error && !fits).then(|| format!("an error as {media:?}"))
+    })
+}
+
+pub fn http_status(session: &Session<'_>) -> Ready<Ruling> {
+    all_ready(session, "as they should be", |heard| {
+        let status = heard.reply.status;
+        let is_stream = heard.reply.media() == "text/event-stream";
+        errors(session, heard).iter().find_map(|error| match session.interface.binding {
+            Binding::JsonRpc => {
+                let refuses = matches!(status, 401 | 403 | 407 | 413 | 429 | 500..)
+                    && A2aError::from_code(error.code).is_none();
+                let fine = status == 200 || refuses || heard.method != http::Method::POST;
+                (!fine).then(|| {
+                    format!("HTTP {status} with {}: clients read a JSON-RPC error at 200", error.name())
+                })
+            }
+            Binding::HttpJson if is_stream => None,
+            Binding::HttpJson => {
+                let wanted = error.says().map_or(error.code, |said| i64::from(said.http_status()));
+                let fine = i64::from(status) == error.code && error.code == wanted && status >= 400;
+                (!fine).then(|| format!("HTTP {status} with {} where it is {wanted}", error.name()))
+            }
+        })
+    })
+}
+
+const TYPES: &[&str] =
+    &[ERROR_INFO, BAD_REQUEST, RETRY_INFO, PRECONDITION_FAILURE, QUOTA_FAILURE, LOCALIZED_MESSAGE, STRUCT];
+
+pub fn details(session: &Session<'_>) -> Ready<Ruling> {
+    all_ready(session, "typed", |heard| {
+        errors(session, heard).iter().find_map(|error| {
+            let mut infos = 0;
+            for detail in error.details.as_array()? {
+                match detail.get("@type").and_then(Value::as_str) {
+                    None => return Some(format!("a detail without @type: {}", short(detail))),
+                    Some(kind) if !TYPES.contains(&kind) => return Some(format!("a detail of type {kind}")),
+                    Some(kind) => infos += usize::from(kind == ERROR_INFO),
+                }
+            }
+            (infos > 1).then(|| format!("{infos} ErrorInfos"))
+        })
+    })
+}
+
+const KEYS: &[&str] =
+    &["supportedVersions", "requested", "mediaType", "extension", "method", "field", "taskId", "contextId"];
+
+/// Words that name somebody (D-1).
+const TELLING: &[&str] = &[
+    "tenant",
+    "workspace",
+    "organization",
+    "account",
+    "principal",
+    "owner",
+    "member",
+    "subject",
+    "team",
+    "user",
+    "scope",
+];
+
+pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
+    let mut others = Vec::new();
+    let ruling = all(session, "strings", |heard| {
+        errors(session, heard).iter().find_map(|error| {
+            let metadata = error.info()?.get("metadata")?;
+            let Some(members) = metadata.as_object() else {
+                return Some(format!("metadata is {}, no object", short(metadata)));
+            };
+            // The versions have a check of their own.
+            for (name, value) in members.iter().filter(|(name, _)| *name != "supportedVersions") {
+                if !value.is_string() {
+                    return Some(format!("metadata.{name} is {}, no string", short(value)));
+                }
+                let folded = name.to_ascii_lowercase();
+                if TELLING.iter().any(|word| folded.contains(word)) {
+                    return Some(format!("metadata.{name} names somebody"));
+                }
+                if !KEYS.contains(&name.as_str()) && !others.contains(name) {
+                    others.push(name.clone());
+                }
+            }
+            None
+        })
+    });
+    if !others.is_empty() {
+        session.note(format!("metadata that is not on the list: {}", others.join(", ")));
+    }
+    ready(ruling)
+}
+
+pub fn messages(session: &Session<'_>) -> Ready<Ruling> {
+    all_ready(session, "harmless", |heard| {
+        errors(session, heard).iter().find_map(|error| {
+            let message = error.message.replace(&session.unknown, "");
+            let message = match &session.options.foreign {
+                Some(foreign) => message.replace(foreign, ""),
+                None => message,
+            };
+            let found = tells(&message)?;
+            Some(format!("a message with {found}: {}", short(&Value::from(error.message.as_str()))))
+        })
+    })
+}
+
+/// What a text gives away that no caller needs.
+fn tells(text: &str) -> Option<&'static str> {
+    let lower = text.to_lowercase();
+    if text.contains('\n') || text.chars().count() > 256 {
+        return Some("more than one line");
+    }
+    if ["traceback", "exception", "stack", "errno", "enoent", " at line ", "panicked"]
+        .iter()
+        .any(|word| lower.contains(word))
+    {
+        return Some("a crash");
+    }
+    if TELLING.iter().any(|word| lower.split(|c: char| !c.is_alphanumeric()).any(|part| part == *word)) {
+        return Some("a word that names somebody");
+    }
+    for word in text.split_whitespace() {
+        let word = word.trim_matches(|c: char| "\"'`()[]{},.:;<>".contains(c));
+        if word.contains("://") {
+            return Some("a URL");
+        }
+        if word.contains('@') && word.contains('.') {
+            return Some("an address");
+        }
+        let is_path = (word.starts_with('/') || word.contains(":\\")) && word.len() > 4;
+        if is_path && word.matches(['/', '\\']).count() > 1 {
+            return Some("a path");
+        }
+        let hex = word.bytes().filter(u8::is_ascii_hexdigit).count();
+        if hex >= 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+            return Some("an id");
+        }
+    }
+    None
+}
+
+pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
+    all_ready(session, "none does", |heard| {
+        let is_not_found =
+            errors(session, heard).iter().any(|error| error.says() == Some(A2aError::TaskNotFound));
+        if !is_not_found {
+            return None;
+        }
+        heard.reply.headers.iter().find_map(|(name, value)| {
+            let tells = matches!(name.as_str(), "set-cookie" | "etag" | "last-modified" | "server-timing")
+                || name.starts_with("x-")
+                    && TELLING.iter().any(|word| name.contains(word) || value.to_lowercase().contains(word));
+            tells.then(|| format!("header {name} on TASK_NOT_FOUND"))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_tell_are_told() {
+        for (text, what) in [
+            ("Task not found", None),
+            ("The task cannot be canceled: it is completed", None),
+            ("Unsupported A2A version 99.0; supported: 1.0, 0.3", None),
+            ("content type text/plain is not supported", None),
+            ("open /var/lib/agent/a.db: no", Some("a path")),
+            ("see https://x.example/1", Some("a URL")),
+            ("write to a@b.example", Some("an address")),
+            ("belongs to tenant 7", Some("a word that names somebody")),
+            ("Traceback (most recent call last)", Some("a crash")),
+            ("run 0123456789abcdef0 is gone", Some("an id")),
+            ("one\ntwo", Some("more than one line")),
+        ] {
+            assert_eq!(tells(text), what, "{text}");
+        }
+    }
+}

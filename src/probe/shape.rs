@@ -1,0 +1,366 @@
+//! Reads an answer as A2A 1.0 and RFC 0211 describe it, and says in words where it is otherwise.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::normalize::Binding;
+use crate::protocol::a2a::{A2aError, DOMAIN};
+use crate::protocol::google_rpc::{BAD_REQUEST, ERROR_INFO};
+use crate::protocol::{openwop, sse, tree};
+
+/// An answer whose outer form is the binding's.
+#[derive(Debug)]
+pub enum Read {
+    Success(Value),
+    Error(ErrorAnswer),
+}
+
+/// An error in the binding's outer form; what is in `details` is not judged yet.
+#[derive(Debug, Clone)]
+pub struct ErrorAnswer {
+    pub binding: Binding,
+    /// JSON-RPC's code, or a Status's HTTP status.
+    pub code: i64,
+    pub message: String,
+    /// `data` or `details` as they are; `Null` when there are none.
+    pub details: Value,
+    /// The raw token; `None` when there is no such member (or the binding has none).
+    pub id: Option<String>,
+}
+
+/// Reads an answer's body.
+///
+/// # Errors
+/// What it is instead.
+pub fn read(binding: Binding, body: &[u8]) -> Result<Read, String> {
+    let document = tree::parse(body).map_err(|_| format!("{}, no JSON", looks(body)))?;
+    if document.root.has_duplicates() {
+        return Err("JSON with a member twice".to_owned());
+    }
+    let value: Value = serde_json::from_slice(body).map_err(|_| format!("{}, no JSON", looks(body)))?;
+    if let Some(envelope) = envelope(&value) {
+        return Err(envelope);
+    }
+    match binding {
+        Binding::JsonRpc => read_json_rpc(body, &value),
+        Binding::HttpJson => read_http_json(&value),
+    }
+}
+
+fn read_json_rpc(body: &[u8], value: &Value) -> Result<Read, String> {
+    #[derive(Deserialize)]
+    struct Raw<'a> {
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+    }
+    let Some(object) = value.as_object() else {
+        return Err(format!("{}, no JSON-RPC response", looks(body)));
+    };
+    if object.get("jsonrpc") != Some(&Value::from("2.0")) {
+        return Err("JSON without \"jsonrpc\": \"2.0\"".to_owned());
+    }
+    match (object.get("result"), object.get("error")) {
+        (Some(_), Some(error)) if !error.is_null() => Err("a response with result and error".to_owned()),
+        (Some(result), _) => Ok(Read::Success(result.clone())),
+        (None, Some(Value::Object(error))) => {
+            let id = if object.contains_key("id") {
+                let raw: Option<Raw<'_>> = serde_json::from_slice(body).ok();
+                Some(raw.and_then(|raw| raw.id).map_or("null", RawValue::get).to_owned())
+            } else {
+                None
+            };
+            Ok(Read::Error(ErrorAnswer {
+                binding: Binding::JsonRpc,
+                code: integer(error.get("code"), "error.code")?,
+                message: text(error.get("message"), "error.message")?,
+                details: error.get("data").cloned().unwrap_or_default(),
+                id,
+            }))
+        }
+        (None, _) => Err("a response with neither result nor an error object".to_owned()),
+    }
+}
+
+fn read_http_json(value: &Value) -> Result<Read, String> {
+    let Some(error) = value.get("error") else { return Ok(Read::Success(value.clone())) };
+    let Some(error) = error.as_object() else {
+        return Err("an \"error\" that is no google.rpc.Status".to_owned());
+    };
+    let code = integer(error.get("code"), "error.code")?;
+    text(error.get("status"), "error.status")?;
+    Ok(Read::Error(ErrorAnswer {
+        binding: Binding::HttpJson,
+        code,
+        message: text(error.get("message"), "error.message")?,
+        details: error.get("details").cloned().unwrap_or_default(),
+        id: None,
+    }))
+}
+
+fn integer(value: Option<&Value>, name: &str) -> Result<i64, String> {
+    match value {
+        None => Err(format!("an error without {name}")),
+        Some(value) => value.as_i64().ok_or_else(|| format!("{name} is {value}, no integer")),
+    }
+}
+
+fn text(value: Option<&Value>, name: &str) -> Result<String, String> {
+    match value {
+        None => Err(format!("an error without {name}")),
+        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+        Some(value) => Err(format!("{name} is {value}, no text")),
+    }
+}
+
+/// `{error, message}` in place of the binding's shape (RFC 0211 §C).
+fn envelope(value: &Value) -> Option<String> {
+    let object = value.as_object().filter(|object| !object.contains_key("jsonrpc"))?;
+    let code = object.get("error")?.as_str()?;
+    object.get("message")?.as_str()?;
+    Some(if openwop::classify(code).is_some() {
+        format!("an OpenWOP error envelope ({code})")
+    } else {
+        "an {error, message} body".to_owned()
+    })
+}
+
+/// Whether a body is one.
+pub fn is_envelope(body: &[u8]) -> Option<String> {
+    envelope(&serde_json::from_slice(body).ok()?)
+}
+
+/// What a body looks like, for people.
+pub fn looks(body: &[u8]) -> &'static str {
+    let text = body.trim_ascii_start();
+    if text.is_empty() {
+        "an empty body"
+    } else if text.starts_with(b"<") {
+        "HTML"
+    } else if let Ok(value) = serde_json::from_slice::<Value>(body) {
+        match value {
+            Value::Object(_) => "a JSON object",
+            Value::Array(_) => "a JSON array",
+            _ => "a JSON scalar",
+        }
+    } else if std::str::from_utf8(body).is_ok() {
+        "text"
+    } else {
+        "bytes that are no text"
+    }
+}
+
+/// The data of a stream's events with their names.
+pub fn events(body: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let text = String::from_utf8_lossy(body).replace("\r\n", "\n").replace('\r', "\n");
+    let Some((whole, _)) = text.rsplit_once("\n\n") else { return Vec::new() };
+    let named = |(at, event): (usize, &str)| {
+        let event = format!("{event}\n\n");
+        let data = sse::data_of(sse::Framing::Sse, event.as_bytes(), at == 0);
+        let name = String::from_utf8_lossy(sse::name_of(event.as_bytes())).into_owned();
+        (!data.is_empty()).then_some((name, data))
+    };
+    whole.split("\n\n").enumerate().filter_map(named).collect()
+}
+
+impl ErrorAnswer {
+    /// The A2A error it says it is, by its code or its reason.
+    pub fn says(&self) -> Option<A2aError> {
+        let by_code = match self.binding {
+            Binding::JsonRpc => A2aError::from_code(self.code),
+            Binding::HttpJson => None,
+        };
+        by_code.or_else(|| self.info().and_then(|info| A2aError::from_reason(info.get("reason")?.as_str()?)))
+    }
+
+    /// The first ErrorInfo.
+    pub fn info(&self) -> Option<&Value> {
+        self.infos().next()
+    }
+
+    fn infos(&self) -> impl Iterator<Item = &Value> {
+        let list = self.details.as_array().map_or(&[][..], Vec::as_slice);
+        list.iter().filter(|detail| detail.get("@type").and_then(Value::as_str) == Some(ERROR_INFO))
+    }
+
+    /// The reason, if there is an ErrorInfo.
+    pub fn reason(&self) -> Option<&str> {
+        self.info()?.get("reason")?.as_str()
+    }
+
+    /// What it is called in a sentence.
+    pub fn name(&self) -> String {
+        match (self.binding, self.reason()) {
+            (_, Some(reason)) => format!("{} {reason}", self.code),
+            (Binding::JsonRpc | Binding::HttpJson, None) => self.code.to_string(),
+        }
+    }
+
+    /// That it is this A2A error in the shape of RFC 0211 §A or §B.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn is(&self, error: A2aError) -> Result<(), String> {
+        let (member, code) = match self.binding {
+            Binding::JsonRpc => ("error.data", error.code()),
+            Binding::HttpJson => ("error.details", i64::from(error.http_status())),
+        };
+        if self.code != code {
+            return Err(format!("{} instead of {code} {}", self.name(), error.reason()));
+        }
+        match &self.details {
+            Value::Array(list) if list.is_empty() => return Err(format!("{member} is empty, no ErrorInfo")),
+            Value::Array(_) => {}
+            Value::Null => return Err(format!("{member} is absent, no ErrorInfo")),
+            Value::Object(_) => return Err(format!("{member} is an object, not an array of typed details")),
+            other => return Err(format!("{member} is {}, not an array of typed details", short(other))),
+        }
+        match self.infos().count() {
+            0 => return Err(format!("{member} has no {ERROR_INFO}")),
+            1 => {}
+            many => return Err(format!("{member} has {many} ErrorInfos instead of one")),
+        }
+        let says = |name| self.info().and_then(|info| info.get(name)).cloned().unwrap_or_default();
+        if says("reason") != error.reason() {
+            return Err(format!("reason is {} instead of {}", short(&says("reason")), error.reason()));
+        }
+        if says("domain") != DOMAIN {
+            return Err(format!("domain is {} instead of {DOMAIN}", short(&says("domain"))));
+        }
+        Ok(())
+    }
+
+    /// That it is in shape, whatever error it is: an A2A error in full; of others, details that are typed and
+    /// no A2A reason on invalid parameters (RFC 0211 §A).
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn is_in_shape(&self) -> Result<(), String> {
+        if let (Binding::JsonRpc, Some(error)) = (self.binding, A2aError::from_code(self.code)) {
+            return self.is(error);
+        }
+        let member = match self.binding {
+            Binding::JsonRpc => "error.data",
+            Binding::HttpJson => "error.details",
+        };
+        let list = match &self.details {
+            Value::Null => return Ok(()),
+            Value::Array(list) => list,
+            other => return Err(format!("{member} is {}, not an array of typed details", short(other))),
+        };
+        if let Some(untyped) =
+            list.iter().find(|detail| detail.get("@type").and_then(Value::as_str).is_none())
+        {
+            return Err(format!("{member} has an entry without @type: {}", short(untyped)));
+        }
+        if self.code == -32602
+            && self.info().and_then(|info| info.get("domain")) == Some(&Value::from(DOMAIN))
+        {
+            return Err("-32602 carries an A2A reason".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether invalid parameters say which.
+    pub fn has_bad_request(&self) -> bool {
+        let list = self.details.as_array().map_or(&[][..], Vec::as_slice);
+        list.iter().any(|detail| detail.get("@type").and_then(Value::as_str) == Some(BAD_REQUEST))
+    }
+}
+
+/// A value on a few columns.
+pub fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 60 {
+        return text;
+    }
+    format!("{}…", text.chars().take(59).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"m","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org"}]}}"#;
+
+    fn error(binding: Binding, body: &str) -> Result<ErrorAnswer, String> {
+        match read(binding, body.as_bytes())? {
+            Read::Error(error) => Ok(error),
+            Read::Success(_) => Err("a success".to_owned()),
+        }
+    }
+
+    fn verdict(body: &str) -> String {
+        let judged = error(Binding::JsonRpc, body).and_then(|error| error.is(A2aError::TaskNotFound));
+        judged.map_or_else(|why| why, |()| "good".to_owned())
+    }
+
+    /// The examples of RFC 0211, and the sabotages that it names.
+    #[test]
+    fn json_rpc_errors_are_judged_by_section_a() {
+        assert_eq!(verdict(GOOD), "good");
+        for (from, to, why) in [
+            ("-32001", "-32603", "-32603 TASK_NOT_FOUND instead of -32001 TASK_NOT_FOUND"),
+            ("-32001", "\"-32001\"", "error.code is \"-32001\", no integer"),
+            ("[{", "[{}],\"x\":[{", "error.data has no type.googleapis.com/google.rpc.ErrorInfo"),
+            ("TASK_NOT_FOUND", "TaskNotFound", "reason is \"TaskNotFound\" instead of TASK_NOT_FOUND"),
+            ("a2a-protocol.org", "example.com", "domain is \"example.com\" instead of a2a-protocol.org"),
+            ("\"m\"", "\"\"", "error.message is \"\", no text"),
+            ("\"2.0\"", "\"1.0\"", "JSON without \"jsonrpc\": \"2.0\""),
+            ("\"id\":7", "\"id\":7,\"id\":8", "JSON with a member twice"),
+            ("\"id\":7", "\"result\":{}", "a response with result and error"),
+        ] {
+            assert_eq!(verdict(&GOOD.replacen(from, to, 1)), why, "{to}");
+        }
+        let with = |data: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32001,"message":"m"{data}}}}}"#)
+        };
+        assert_eq!(verdict(&with("")), "error.data is absent, no ErrorInfo");
+        assert_eq!(verdict(&with(r#","data":[]"#)), "error.data is empty, no ErrorInfo");
+        assert_eq!(
+            verdict(&with(r#","data":{"reason":"TASK_NOT_FOUND"}"#)),
+            "error.data is an object, not an array of typed details"
+        );
+    }
+
+    #[test]
+    fn what_is_no_answer_of_the_binding_is_named() {
+        for (body, why) in [
+            ("", "an empty body, no JSON"),
+            ("<html>", "HTML, no JSON"),
+            ("oops", "text, no JSON"),
+            ("[]", "a JSON array, no JSON-RPC response"),
+            (r#"{"error":"run_forbidden","message":"no"}"#, "an OpenWOP error envelope (run_forbidden)"),
+            (r#"{"error":"io.a2a.X","message":"no"}"#, "an {error, message} body"),
+            (r#"{"detail":"Not Found"}"#, "JSON without \"jsonrpc\": \"2.0\""),
+        ] {
+            assert_eq!(verdict(body), why, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_judged_by_section_b() {
+        let good = r#"{"error":{"code":404,"status":"NOT_FOUND","message":"m","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org"}]}}"#;
+        let judge = |body: &str| error(Binding::HttpJson, body).and_then(|e| e.is(A2aError::TaskNotFound));
+        assert_eq!(judge(good), Ok(()));
+        assert_eq!(
+            judge(&good.replace("\"status\":\"NOT_FOUND\",", "")),
+            Err("an error without error.status".into())
+        );
+        assert!(judge(r#"{"error":"x"}"#).is_err());
+    }
+
+    #[test]
+    fn ids_keep_their_digits() {
+        let id = |id: &str| error(Binding::JsonRpc, &GOOD.replace(":7", &format!(":{id}"))).unwrap().id;
+        assert_eq!(id("1180591620717411303424").as_deref(), Some("1180591620717411303424"));
+        assert_eq!(id("null").as_deref(), Some("null"));
+        assert_eq!(error(Binding::JsonRpc, &GOOD.replace("\"id\":7,", "")).unwrap().id, None);
+    }
+
+    #[test]
+    fn events_are_cut_at_empty_lines() {
+        let found = events(b": hi\n\nevent: error\r\ndata: a\r\ndata: b\r\n\r\ndata: cut");
+        assert_eq!(found, [("error".to_owned(), b"a\nb".to_vec())]);
+    }
+}

@@ -1,0 +1,212 @@
+//! `a2a-errata explain` as a person or a script meets it: what it reads, what it prints, its exit codes. That
+//! it gives the proxy's own bytes on every black-box case is `tests/black_box/explain.py`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+const FOREIGN: &str = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\netag: \"r-41\"\r\nset-cookie: sid=1\r\n\r\n\
+    {\"error\":\"run_forbidden\",\"message\":\"run t-1 belongs to acme\"}";
+const NOT_FOUND: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"Task not found","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org","metadata":{"taskId":"t-1"}}]}}"#;
+
+struct Told {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Told {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|why| panic!("{why}: {}{}", self.out, self.err))
+    }
+
+    /// The rules that fired.
+    fn rules(&self) -> Vec<String> {
+        let all = self.json();
+        all["rules"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// Runs `explain` with this on standard input.
+fn explain(arguments: &[&str], stdin: impl AsRef<[u8]>) -> Told {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_a2a-errata"))
+        .arg("explain")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command line that is refused reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_ref());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Told { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+#[test]
+fn a_foreign_task_becomes_the_fixed_answer_and_says_why() {
+    let get = ["--method", "GetTask", "--task", "t-1"];
+    let told = explain(&get, FOREIGN);
+    assert_eq!(told.code, 1, "{}", told.err);
+    for wanted in [
+        "HTTP 200 OK",
+        "- HTTP 403 Forbidden",
+        "+ HTTP 200 OK",
+        "- etag: \"r-41\"",
+        "O-3    a refusal on a call that names a task would tell that the task exists [RFC 0211 §D]",
+        "Rewritten as TASK_NOT_FOUND.",
+    ] {
+        assert!(told.out.contains(wanted), "no {wanted:?} in:\n{}", told.out);
+    }
+    assert!(!told.out.contains('\x1b'), "colours where there is no terminal");
+
+    let raw = explain(&[&get[..], &["--raw"]].concat(), FOREIGN);
+    let (head, body) = raw.out.split_once("\r\n\r\n").unwrap();
+    assert_eq!((raw.code, body), (1, NOT_FOUND));
+    let length = NOT_FOUND.len();
+    assert_eq!(
+        head,
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}")
+    );
+
+    let machine = explain(&[&get[..], &["--json"]].concat(), FOREIGN);
+    let all = machine.json();
+    assert_eq!(
+        (all["verdict"].as_str(), all["reason"].as_str()),
+        (Some("rewritten"), Some("TASK_NOT_FOUND"))
+    );
+    assert_eq!(all["answer"]["body"], NOT_FOUND);
+    assert_eq!(machine.rules(), ["O-1", "O-3", "D-3", "C-4"]);
+    assert!(all["rules"].as_array().unwrap().iter().all(|rule| !rule["does"].as_str().unwrap().is_empty()));
+}
+
+#[test]
+fn what_is_right_passes_with_exit_code_0() {
+    for (arguments, answer, verdict) in [
+        (&["--json"][..], r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "passed"),
+        (
+            &["--json", "--method", "CancelTask", "--task", "t"],
+            r#"{"id":1,"jsonrpc":"2.0","error":{"message":"Task cannot be canceled","code":-32002,"data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_CANCELABLE","domain":"a2a-protocol.org"}]}}"#,
+            "conformant",
+        ),
+        // Not an interface's business (I-4).
+        (&["--json", "--method", "OPTIONS", "--status", "403"], "{}", "passed"),
+    ] {
+        let told = explain(arguments, answer);
+        assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+        assert_eq!(told.json()["verdict"], verdict);
+        assert_eq!(told.json()["answer"]["body"], answer);
+    }
+}
+
+#[test]
+fn a_request_is_json_a_body_or_a_whole_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let body = r#"{"jsonrpc":"2.0","id":"\u0061","method":"GetTask","params":{"id":"t-1"}}"#;
+    let whole = format!("POST /x/a2a HTTP/1.1\r\nhost: a\r\na2a-version: 1.0\r\n\r\n{body}");
+    let (body_file, whole_file) = (dir.path().join("body"), dir.path().join("whole"));
+    std::fs::write(&body_file, body).unwrap();
+    std::fs::write(&whole_file, whole).unwrap();
+    let want = NOT_FOUND.replace("\"id\":1", r#""id":"\u0061""#);
+    for request in [body, body_file.to_str().unwrap(), whole_file.to_str().unwrap()] {
+        let told = explain(&["--json", "--request", request], FOREIGN);
+        assert_eq!(told.json()["answer"]["body"], want, "{request}");
+    }
+}
+
+#[test]
+fn http_json_is_told_by_its_route() {
+    let whole = "GET /rest/tasks/t-1 HTTP/1.1\r\na2a-version: 1.0\r\n\r\n";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), whole).unwrap();
+    let by_request = explain(&["--json", "--request", file.path().to_str().unwrap()], FOREIGN);
+    let by_name = explain(
+        &["--json", "--binding", "HTTP+JSON", "--path", "/rest", "--method", "GetTask", "--task", "t-1"],
+        FOREIGN,
+    );
+    for told in [by_request, by_name] {
+        let answer = told.json()["answer"].clone();
+        assert_eq!((told.code, answer["status"].as_u64()), (1, Some(404)), "{}", told.err);
+        assert!(answer["body"].as_str().unwrap().starts_with(r#"{"error":{"code":404,"status":"NOT_FOUND""#));
+    }
+}
+
+#[test]
+fn a_har_entry_has_both_sides() {
+    let har = json!({"log": {"entries": [{
+        "request": {"method": "POST", "url": "https://agent.example/a2a", "headers": [],
+            "postData": {"text": r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t-1"}}"#}},
+        "response": {"status": 410, "headers": [{"name": "content-type", "value": "text/html"}],
+            "content": {"size": 6, "text": "<html>"}},
+    }]}});
+    let told = explain(&["--json"], har.to_string());
+    assert_eq!((told.code, told.json()["answer"]["body"].as_str()), (1, Some(NOT_FOUND)), "{}", told.err);
+}
+
+/// The policy is the configured host's.
+#[test]
+fn the_configuration_decides_what_may_be_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.toml");
+    let card = dir.path().join("card.json");
+    let answer = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"billing is off","data":null}}"#;
+    let message = |file: &Path, more: &[&str]| {
+        let config = ["--json", "--path", "/a2a", "--config", file.to_str().unwrap()];
+        let told = explain(&[&config[..], more].concat(), answer);
+        assert_eq!(told.code, 1, "{}", told.err);
+        let body = told.json()["answer"]["body"].as_str().unwrap().to_owned();
+        serde_json::from_str::<Value>(&body).unwrap()["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let interfaces = "[[hosts.interfaces]]\npath = \"/a2a\"\nbinding = \"JSONRPC\"\n";
+    let host = "[[hosts]]\nupstreams = [\"127.0.0.1:9\"]\n";
+    std::fs::write(&file, format!("{host}{interfaces}")).unwrap();
+    assert_eq!(message(&file, &[]), "billing is off");
+    std::fs::write(&file, format!("{host}disclosure.words = [\"billing\"]\n{interfaces}")).unwrap();
+    assert_eq!(message(&file, &[]), "This operation is not supported");
+    // Interfaces from the card: this path is none of them, and then no rule binds the request.
+    std::fs::write(&file, host).unwrap();
+    std::fs::write(&card, r#"{"supportedInterfaces":[{"url":"/other","protocolBinding":"JSONRPC"}]}"#)
+        .unwrap();
+    let arguments = ["--json", "--path", "/a2a", "--config"];
+    let arguments = [&arguments[..], &[file.to_str().unwrap(), "--card", card.to_str().unwrap()]].concat();
+    let told = explain(&arguments, answer);
+    assert_eq!((told.code, told.json()["bound"].as_bool()), (0, Some(false)), "{}", told.err);
+}
+
+/// One line on stderr, nothing on stdout, exit code 2.
+#[test]
+fn what_cannot_be_read_is_refused_in_one_line() {
+    for (arguments, stdin, why) in [
+        (&[][..], "", "there is no answer"),
+        (&["/no/such/file"], "", "cannot read /no/such/file"),
+        (&[], "HTTP/1.1 abc\r\n\r\n", "no status line"),
+        (&[], "HTTP/1.1 200 OK\r\nno header\r\n\r\n", "is no header"),
+        (&["--wire"], "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", "chunks"),
+        (&["--header", "x"], "{}", "NAME: VALUE"),
+        (&["--status", "42"], "{}", "42 is no HTTP status"),
+        (&["--request", "/no/such/file"], "{}", "cannot read the request"),
+        (&["--request", "{}", "--id", "7"], "{}", "says already"),
+        (&["--binding", "HTTP+JSON", "--method", "Nonsense"], "{}", "no operation of A2A"),
+        (&["--config", "/no/such/file"], "{}", "/no/such/file"),
+    ] {
+        let told = explain(arguments, stdin);
+        assert_eq!(told.code, 2, "{arguments:?}: {}", told.out);
+        assert!(told.out.is_empty(), "{}", told.out);
+        assert!(told.err.contains(why), "{arguments:?}: {}", told.err);
+        assert_eq!(told.err.trim_end().lines().count(), 1, "{}", told.err);
+    }
+}
+
+/// What a host sends must not order the terminal about.
+#[test]
+fn control_characters_stay_in_the_answer() {
+    let told = explain(&[], "HTTP/1.1 500 x\r\nserver: a\x1b[31m\r\n\r\nboom \x1b[2J".as_bytes());
+    // Not a legal header value, so it is refused rather than shown.
+    assert_eq!(told.code, 2);
+    let told = explain(&[], "HTTP/1.1 500 x\r\n\r\nboom \x1b[2J".as_bytes());
+    assert!(told.code == 1 && !told.out.contains('\x1b'), "{}", told.out);
+}
