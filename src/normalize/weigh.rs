@@ -174,7 +174,11 @@ impl Exchange {
 /// tasks apart: it is written anew all the same (O-1), but the host no longer needs that.
 fn says_not_found_already(shaped: &Shaped, material: &Material<'_>) -> bool {
     let Some(document) = material.document.filter(|d| material.is_exact && !d.odd) else { return false };
-    (material.any_status || shaped.status == material.status)
+    // Most are not, and show it at once: their data is missing or no list.
+    let details =
+        document.root.get("error").and_then(|error| error.get("data").or_else(|| error.get("details")));
+    matches!(details, Some(Node::Array(_)))
+        && (material.any_status || shaped.status == material.status)
         && material.headers.keys().all(disclose::tells_no_task)
         && (says_the_same(&shaped.body, &document.root)
             || says_the_same(&without_metadata(&shaped.body), &document.root))
