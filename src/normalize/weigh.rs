@@ -173,8 +173,14 @@ impl Exchange {
 /// tasks apart: it is written anew all the same (O-1), but the host no longer needs that.
 fn says_not_found_already(shaped: &Shaped, material: &Material<'_>) -> bool {
     let Some(document) = material.document.filter(|d| material.is_exact && !d.odd) else { return false };
+    // Most are not, and show it at once: their data is missing or no list.
+    let error = document.root.get("error");
+    let details = error.and_then(|error| error.get("data").or_else(|| error.get("details")));
     let fits = material.any_status || shaped.status == material.status;
-    if !fits || !material.headers.keys().all(disclose::tells_no_task) {
+    if !fits
+        || !matches!(details, Some(Node::Array(_)))
+        || !material.headers.keys().all(disclose::tells_no_task)
+    {
         return false;
     }
     tree::parse(&shaped.body).is_ok_and(|ours| {

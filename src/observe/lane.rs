@@ -277,24 +277,27 @@ impl Lane {
             self.collapsed.inc(cause, || self.metrics.collapsed.with_label_values(&[host, cause]));
         }
         match outcome.verdict {
-            Verdict::Overflow => self.metrics.overflows.inc(),
-            Verdict::Rewritten => {
-                let make = || self.metrics.last_rewrite.with_label_values(&[host, interface]);
-                self.last_rewrite.get_or_init(make).set(unix_now());
-            }
-            Verdict::Passed | Verdict::Conformant | Verdict::Synthesized | Verdict::Refused => {}
-        }
-        if outcome.is_repair() {
-            self.repaired();
-        } else if outcome.verdict == Verdict::Conformant || outcome.said_already {
-            self.clean.right.fetch_add(1, Ordering::Relaxed);
+            Verdict::Rewritten | Verdict::Overflow => self.written_anew(outcome),
+            Verdict::Conformant => _ = self.clean.right.fetch_add(1, Ordering::Relaxed),
+            Verdict::Passed | Verdict::Synthesized | Verdict::Refused => {}
         }
     }
 
-    fn repaired(&self) {
-        self.repairs.add(1, || self.metrics.repairs.with_label_values(&[&self.host, &self.interface]));
+    fn written_anew(&self, outcome: &Outcome) {
+        let (host, interface) = (self.host.as_str(), self.interface.as_str());
         let now = unix_now();
-        let make = || self.metrics.last_repair.with_label_values(&[&self.host, &self.interface]);
+        if outcome.verdict == Verdict::Overflow {
+            self.metrics.overflows.inc();
+        } else {
+            let make = || self.metrics.last_rewrite.with_label_values(&[host, interface]);
+            self.last_rewrite.get_or_init(make).set(now);
+        }
+        if !outcome.is_repair() {
+            self.clean.right.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.repairs.add(1, || self.metrics.repairs.with_label_values(&[host, interface]));
+        let make = || self.metrics.last_repair.with_label_values(&[host, interface]);
         self.last_repair.get_or_init(make).set(now);
         self.clean.repaired_at.store(now, Ordering::Relaxed);
         self.clean.answers.store(self.host_answers(), Ordering::Relaxed);
