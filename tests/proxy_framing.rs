@@ -305,6 +305,24 @@ fn a_chunked_request_reaches_the_host_whole() {
     assert_eq!(host.requests()[0].text(), CALL);
 }
 
+/// Q-1: a request's head waits for nobody, and what announces a chunk is nobody yet.
+#[test]
+fn a_head_reaches_the_host_before_the_first_chunk() {
+    for announced in ["2", "28", "28\r", "28\r\n", "28;a=b"] {
+        let host = ScriptedHost::start(|visit| {
+            if visit.connection.head().is_some() {
+                visit.send(sized(200, "early"));
+                visit.request();
+            }
+        });
+        let proxy = Proxy::start(&host);
+        let mut client = proxy.client();
+        // In one, so that the proxy has read both before it has written the head.
+        client.send(format!("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{announced}"));
+        client.answer().assert_passed(200, "early");
+    }
+}
+
 #[test]
 fn what_no_rule_binds_passes_with_its_status_and_headers() {
     let body = r#"{"error":"run_forbidden","message":"acme/1"}"#;

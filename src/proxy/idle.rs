@@ -7,6 +7,7 @@
 //! and no more than so many wait in all.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use pingora::protocols::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::task::unconstrained;
 
 /// How often those that wait are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -53,9 +55,14 @@ impl Parked {
 /// Whether the connection is open and has nothing to say, as one without a request must.
 pub fn is_quiet(stream: &mut Stream) -> bool {
     let mut byte = [0];
-    let mut cx = Context::from_waker(Waker::noop());
+    let read = poll_fn(|cx| {
+        let read = Pin::new(&mut *stream).poll_read(cx, &mut ReadBuf::new(&mut byte));
+        Poll::Ready(read.is_pending())
+    });
+    // Tokio lets a task that has done much wait even for what is there; that is not the connection's silence.
+    let read = std::pin::pin!(unconstrained(read));
     // What reads a connection next registers its own waker.
-    matches!(Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
+    read.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(true)
 }
 
 impl Idle {
@@ -185,6 +192,20 @@ pub mod tests {
         far2.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").await.unwrap();
         settle().await;
         assert_eq!(idle.take(1).unwrap().id(), id);
+        assert!(idle.take(1).is_none());
+    }
+
+    /// Nor by a task that has used up its turn, which reads nothing before the next.
+    #[tokio::test]
+    async fn a_busy_task_sees_what_is_closed() {
+        let idle = Idle::new(8);
+        let (closed, far) = connection().await;
+        idle.put(1, closed, None);
+        drop(far);
+        settle().await;
+        while tokio::task::coop::has_budget_remaining() {
+            tokio::task::coop::consume_budget().await;
+        }
         assert!(idle.take(1).is_none());
     }
 

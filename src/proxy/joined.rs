@@ -169,13 +169,23 @@ pub struct Joined {
     head: Kept,
     /// Somebody has asked for the answer while the head was kept: a piece of the body is about to come.
     awaited: bool,
-    /// A head was taken over, and no flush has said yet that it is on its way.
+    /// A head was taken over, and no byte of it was handed down yet.
     unsent: bool,
+    /// Something was handed down that nobody has flushed since.
+    unflushed: bool,
 }
 
 impl Joined {
     fn new(stream: Stream, home: Home) -> Self {
-        Self { stream: Some(stream), home, good: false, head: Kept::default(), awaited: false, unsent: false }
+        Self {
+            stream: Some(stream),
+            home,
+            good: false,
+            head: Kept::default(),
+            awaited: false,
+            unsent: false,
+            unflushed: false,
+        }
     }
 
     fn below(&self) -> &Stream {
@@ -204,19 +214,20 @@ impl Joined {
     fn poll_join(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
         self.awaited = false;
         let (stream, head) = self.parts();
-        let joined = ready!(head.poll_join(stream, cx, body));
-        Poll::Ready(joined.map_err(|error| self.failed(error)))
+        let length = head.len();
+        let joined = head.poll_join(stream, cx, body);
+        // What the connection has taken the host may have seen, whatever becomes of the rest.
+        if head.len() < length {
+            self.unsent = false;
+            self.unflushed = true;
+        }
+        Poll::Ready(ready!(joined).map_err(|error| self.failed(error)))
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let sent = ready!(Pin::new(self.below_mut()).poll_flush(cx));
-        Poll::Ready(match sent {
-            Ok(()) => {
-                self.unsent = false;
-                Ok(())
-            }
-            Err(error) => Err(self.failed(error)),
-        })
+        ready!(Pin::new(self.below_mut()).poll_flush(cx))?;
+        self.unflushed = false;
+        Poll::Ready(Ok(()))
     }
 
     /// Pingora asks whether the connection can be used again: one byte is read, and nobody is woken.
@@ -260,7 +271,7 @@ impl AsyncRead for Joined {
             }
             ready!(self.poll_join(cx, &[]))?;
         }
-        if self.unsent {
+        if self.unflushed {
             ready!(self.poll_send(cx))?;
         }
         if Self::is_asked(cx, buf) {
@@ -289,8 +300,7 @@ impl AsyncWrite for Joined {
                 return Poll::Ready(Ok(taken));
             }
         }
-        let written = ready!(Pin::new(self.below_mut()).poll_write(cx, buf));
-        Poll::Ready(written.map_err(|error| self.failed(error)))
+        Pin::new(self.below_mut()).poll_write(cx, buf)
     }
 
     /// Sends what was handed down; a head that is kept stays until something follows it.
@@ -309,8 +319,9 @@ pass_on!(Joined);
 mod tests {
     use std::future::poll_fn;
 
+    use pingora::protocols::l4;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
     use super::super::idle::tests::connection;
     use super::*;
@@ -419,6 +430,33 @@ mod tests {
         let error = Error::because(pingora_error::ErrorType::WriteError, "while writing body", error);
         assert!(is_unsent(&error), "{error:?}");
         assert!(!is_unsent(&Error::explain(pingora_error::ErrorType::WriteError, "another")));
+    }
+
+    /// P-2: of a request whose first write was taken in part the host may have seen something.
+    #[tokio::test]
+    async fn what_was_sent_in_part_was_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(4096).unwrap();
+        let (near, far) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
+        let far = far.unwrap().0;
+        let home = Home { idle: Idle::new(0), key: 1, patience: None };
+        let mut near = Joined::new(Box::new(l4::stream::Stream::from(near.unwrap())), home);
+
+        expect_head(near.id());
+        near.write_all(HEAD).await.unwrap();
+        // More than the connection takes before the host reads.
+        let body = vec![b'x'; 16 << 20];
+        let writing = near.write_all(&body);
+        let gone = async move {
+            far.readable().await.unwrap();
+            // With bytes unread, closing resets the connection.
+            drop(far);
+        };
+        let (written, ()) = tokio::join!(writing, gone);
+        let cause = written.unwrap_err();
+        let error = Error::because(pingora_error::ErrorType::WriteError, "while writing body", cause);
+        assert!(!is_unsent(&error), "{error:?}");
     }
 
     /// Asked the way Pingora asks, a good connection says that it is closed, and waits at home for the next request.
