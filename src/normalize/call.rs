@@ -12,7 +12,7 @@ use crate::protocol::a2a::{Operation, Route};
 use crate::protocol::charset::Charset;
 use crate::protocol::coding::Decoder;
 use crate::protocol::scan::{Kind, Malformed, Scanner, Visitor};
-use crate::protocol::tree::decode_string;
+use crate::protocol::tree::{Text, decode_string};
 
 /// Longest method name that is kept; a longer one is none of A2A's.
 const METHOD_MAX: usize = 256;
@@ -317,7 +317,7 @@ pub enum Id {
     #[default]
     Null,
     /// The raw token of the request, never re-escaped.
-    Token(Box<str>),
+    Token(Text),
     /// Longer than any answer may be: written as null.
     TooLong,
 }
@@ -338,9 +338,9 @@ impl Id {
 pub struct Task {
     /// The id as JSON, for the echo; `None` if it cannot be echoed: doubled, cut off, no strict JSON, or
     /// longer than any answer may be.
-    pub json: Option<Box<str>>,
+    pub json: Option<Text>,
     /// The id, decoded.
-    pub text: Option<Box<str>>,
+    pub text: Option<Text>,
 }
 
 /// What a request asks for.
@@ -351,10 +351,10 @@ pub struct Call {
     pub notification: bool,
     pub operation: Option<Operation>,
     /// The JSON-RPC method as it was sent.
-    pub method: Option<Box<str>>,
+    pub method: Option<Text>,
     /// The call is task-addressed.
     pub task: Option<Task>,
-    pub context: Option<Box<str>>,
+    pub context: Option<Text>,
     /// The parameters are in order, so a -32602 says "not yours" (O-3).
     pub well_formed: bool,
     /// A JSON-RPC 2.0 call with an A2A method name (I-1).
@@ -576,7 +576,7 @@ impl Reader {
         }
     }
 
-    fn context(&self) -> Option<Box<str>> {
+    fn context(&self) -> Option<Text> {
         [&self.message_context_id, &self.context_id]
             .into_iter()
             .filter(|slot| slot.seen == 1)

@@ -32,6 +32,7 @@ use super::weigh::{Judged, Material, Over};
 use super::{Binding, Interface, Mode, Outcome, Policy, Target};
 use crate::protocol::a2a::{Operation, Route, percent_decode, plain_path, tidy};
 use crate::protocol::sse::Framing;
+use crate::protocol::tree::Text;
 
 /// The media type of every JSON answer.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -73,9 +74,9 @@ pub struct Exchange {
     pub(super) binding: Binding,
     pub(super) is_post: bool,
     pub(super) is_head: bool,
-    pub(super) path: Box<str>,
+    pub(super) path: Text,
     /// The request's `A2A-Version`.
-    pub(super) version: Option<Box<str>>,
+    pub(super) version: Option<Text>,
     pub(super) accepts_stream: bool,
     /// A 0.3 request on the HTTP+JSON binding (I-3).
     pub(super) merged: bool,

@@ -12,7 +12,7 @@ use super::{Binding, Policy};
 use crate::protocol::a2a::{A2aError, Operation};
 use crate::protocol::json_rpc::RpcError;
 use crate::protocol::openwop::{self, CodeKind};
-use crate::protocol::tree::Node;
+use crate::protocol::tree::{Node, Text};
 
 /// A refusal that the HTTP status tells: it stays one on both bindings (F-1, E-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,13 +102,13 @@ pub struct Fault {
     /// The HTTP status the fault stands for: the host's own, or the one its body names.
     pub status: u16,
     /// The reason of an `openwop.dev` ErrorInfo.
-    pub openwop_reason: Option<Box<str>>,
+    pub openwop_reason: Option<Text>,
     /// The host's message, if this kind of body may give one.
-    pub message: Option<Box<str>>,
-    pub metadata: Vec<(Box<str>, Option<String>)>,
-    pub versions: Vec<Box<str>>,
+    pub message: Option<Text>,
+    pub metadata: Vec<(Text, Option<Text>)>,
+    pub versions: Vec<Text>,
     pub violations: Vec<Violation>,
-    pub details: Vec<(Box<str>, Node)>,
+    pub details: Vec<(Text, Node)>,
     pub profile: Option<Node>,
 }
 

@@ -2,6 +2,7 @@
 
 use super::RequestFacts;
 use crate::protocol::a2a::percent_decode;
+use crate::protocol::tree::Text;
 
 /// The request header, and query parameter, that names the protocol version.
 const A2A_VERSION: &str = "a2a-version";
@@ -11,14 +12,14 @@ const VERSION_OF_SILENCE: &str = "0.3";
 /// What a request says about its version (I-3).
 pub(super) enum Version {
     None,
-    One(Box<str>),
+    One(Text),
     /// Several that differ: the host may take any.
     Several,
 }
 
 impl Version {
     /// The one version it names.
-    pub(super) fn single(self) -> Option<Box<str>> {
+    pub(super) fn single(self) -> Option<Text> {
         if let Self::One(version) = self { Some(version) } else { None }
     }
 }

@@ -47,6 +47,8 @@ tokio::task_local! {
 
 /// How long a new connection may say nothing.
 const SILENCE: Duration = Duration::from_mins(1);
+/// What Pingora gives a connection to begin with; what it means is Pingora's.
+const KEEP_ALIVE_S: u64 = 60;
 
 /// Pingora's proxy with our hooks and our connections to hosts.
 pub type Proxy = HttpProxy<Shell, Connector>;
@@ -83,13 +85,11 @@ async fn sort(
         _ = ending.wait_for(|ending| *ending) => return None,
     };
     let Ok(Ok(_)) = peeked else { return None };
+    let h2c = start == *b"PRI";
     let mut options = HttpServerOptions::default();
-    options.h2c = start == *b"PRI";
-    let gather = Arc::new(Gather::default());
-    if !options.h2c {
-        stream = Box::new(Gathering::new(stream, gather.clone()));
-    }
-    Arc::new(Door { proxy, hosts, options, gather }).process_new(stream, &shutdown).await
+    options.h2c = h2c;
+    let door = Arc::new(Door { proxy, hosts, options, gather: Arc::default() });
+    if h2c { door.process_new(stream, &shutdown).await } else { door.http1(stream, &shutdown).await }
 }
 
 /// Gives the request its real session back.
@@ -123,8 +123,9 @@ pub async fn keep(session: &mut Box<ServerSession>) {
 
 #[async_trait]
 impl HttpServerApp for Door {
-    /// An `async fn` written out: as one it would keep room for the session itself, twice, for as long as
-    /// the request takes, and a stream takes long.
+    /// A request of HTTP/2: its head is read and checked by the HTTP/2 layer.
+    ///
+    /// An `async fn` written out: as one it would keep room for the session itself for as long as the request takes.
     fn process_new_http<'a, 'b, 'f>(
         self: &'a Arc<Self>,
         session: ServerSession,
@@ -135,11 +136,7 @@ impl HttpServerApp for Door {
         'b: 'f,
         Self: 'f,
     {
-        if session.is_http2() {
-            // Its head is read and checked by the HTTP/2 layer.
-            return self.proxy.process_new_http(session, shutdown);
-        }
-        Box::pin(self.serve(Box::new(session), shutdown))
+        self.proxy.process_new_http(session, shutdown)
     }
 
     fn h2_options(&self) -> Option<H2Options> {
@@ -156,9 +153,24 @@ impl HttpServerApp for Door {
 }
 
 impl Door {
+    /// One connection of HTTP/1, request by request. Pingora's own loop keeps room for HTTP/2 as well, for as long as
+    /// the connection lasts.
+    async fn http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let gathering = Gathering::new(stream, self.gather.clone());
+        let mut session = Box::new(ServerSession::new_http1(Box::new(gathering)));
+        session.set_keepalive(if *shutdown.borrow() { None } else { Some(KEEP_ALIVE_S) });
+        loop {
+            let (stream, settings) = self.serve(session, shutdown).await?.consume();
+            session = Box::new(ServerSession::new_http1(stream));
+            if let Some(settings) = settings {
+                settings.apply_to_session(&mut session);
+            }
+        }
+    }
+
     /// One request of HTTP/1.
     async fn serve(
-        self: &Arc<Self>,
+        &self,
         mut session: Box<ServerSession>,
         shutdown: &ShutdownWatch,
     ) -> Option<ReusedHttpStream> {

@@ -20,7 +20,7 @@ pub struct Violation {
 }
 
 /// A text that says something.
-pub fn text(text: &str) -> Option<Box<str>> {
+pub fn text(text: &str) -> Option<Text> {
     (!text.is_empty()).then(|| text.into())
 }
 
@@ -180,21 +180,22 @@ fn push_metadata(name: &str, value: &Node, evidence: &mut Evidence) {
 
 /// A metadata value as a string (E-6): strings as they are, numbers in decimal, booleans, arrays of
 /// those with commas between; nothing for null and objects.
-fn metadata_value(value: &Node) -> Option<String> {
+fn metadata_value(value: &Node) -> Option<Text> {
     match value {
         Node::Array(elements) => {
-            let parts: Option<Vec<String>> = elements.iter().map(scalar).collect();
-            parts.filter(|p| !p.is_empty()).map(|p| p.join(","))
+            let parts: Option<Vec<Text>> = elements.iter().map(scalar).collect();
+            parts.filter(|p| !p.is_empty()).map(|p| p.join(",").into())
         }
         _ => scalar(value),
     }
 }
 
-fn scalar(value: &Node) -> Option<String> {
+fn scalar(value: &Node) -> Option<Text> {
     match value {
-        Node::String(text) => Some(text.to_string()),
-        Node::Bool(flag) => Some(flag.to_string()),
-        Node::Number(raw) => decimal(raw),
+        Node::String(text) => Some(text.clone()),
+        Node::Bool(true) => Some(Text::const_new("true")),
+        Node::Bool(false) => Some(Text::const_new("false")),
+        Node::Number(raw) => decimal(raw).map(Text::from),
         _ => None,
     }
 }

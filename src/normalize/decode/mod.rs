@@ -15,7 +15,7 @@ pub use data::Violation;
 use crate::protocol::a2a::A2aError;
 use crate::protocol::json_rpc::RpcError;
 use crate::protocol::openwop::CodeKind;
-use crate::protocol::tree::Node;
+use crate::protocol::tree::{Node, Text};
 
 /// The shape of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,7 +49,7 @@ pub enum CodeSpelling {
 /// An envelope's code.
 #[derive(Debug, Clone)]
 pub struct EnvelopeCode {
-    pub code: Box<str>,
+    pub code: Text,
     pub kind: CodeKind,
 }
 
@@ -69,19 +69,19 @@ pub struct Evidence {
     /// A reason that says "forbidden" (O-3).
     pub says_forbidden: bool,
     /// The reason of an ErrorInfo with OpenWOP's domain.
-    pub openwop_reason: Option<Box<str>>,
+    pub openwop_reason: Option<Text>,
     pub envelope: Option<EnvelopeCode>,
-    pub message: Option<Box<str>>,
+    pub message: Option<Text>,
     /// Versions the host says it offers (E-7).
-    pub versions: Vec<Box<str>>,
+    pub versions: Vec<Text>,
     /// They came as `supportedVersions` (F-7).
     pub has_supported_versions: bool,
     /// Candidates for ErrorInfo metadata, in order (E-6, D-2); `None` where the value cannot be one.
-    pub metadata: Vec<(Box<str>, Option<String>)>,
+    pub metadata: Vec<(Text, Option<Text>)>,
     /// Field violations of untyped lists (E-5).
     pub violations: Vec<Violation>,
     /// Typed details but ErrorInfo, in order, `@type` in full (E-5).
-    pub details: Vec<(Box<str>, Node)>,
+    pub details: Vec<(Text, Node)>,
     /// An object of the known closed profile that validates (E-8).
     pub profile: Option<Node>,
     /// Parsers disagree about what the body says: members are doubled, there is a result beside the
