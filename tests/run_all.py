@@ -3,8 +3,8 @@
 
 Usage:  tests/run_all.py       (`make test`; one step after the other, a failed one does not stop the others)
 
-Steps: cargo's tests, one release build, the black-box cases, `explain` on each of them, and the interop run with real
-SDKs against it. When TEST_SUMMARY is set, the closing line is written there too.
+Steps: cargo's tests, one release build, the black-box cases, `explain` on each of them, the interop run with real SDKs,
+and `probe` against those. When TEST_SUMMARY is set, the closing line is written there too.
 """
 import contextlib
 import os
@@ -27,6 +27,7 @@ STEPS = (
     ("black box", [sys.executable, "tests/black_box/check.py", "--bin", BINARY], 1200, True),
     ("black box, explained", [sys.executable, "tests/black_box/explain.py", "--bin", BINARY], 600, True),
     ("interop", [sys.executable, "tests/interop/run.py", "--bin", BINARY], 1200, True),
+    ("interop, probed", [sys.executable, "tests/interop/probe.py", "--bin", BINARY], 600, True),
 )
 
 
