@@ -4,8 +4,8 @@
 Usage:  tests/run_all.py       (`make test`; one step after the other, a failed one does not stop the others)
 
 Steps: cargo's tests, one release build, and against it the black-box cases, `explain` on each of them, the dashboards with a
-real Prometheus, the status page in Chromium, and the interop run with real SDKs. When TEST_SUMMARY is set, the closing
-line is written there too.
+real Prometheus, the status page in Chromium, the interop run with real SDKs, and `probe` against those. When TEST_SUMMARY
+is set, the closing line is written there too.
 """
 import contextlib
 import os
@@ -30,6 +30,7 @@ STEPS = (
     ("dashboards", [sys.executable, "tests/operate/dashboards.py", "--bin", BINARY], 600, True),
     ("status page", [sys.executable, "tests/operate/page.py", "--bin", BINARY], 600, True),
     ("interop", [sys.executable, "tests/interop/run.py", "--bin", BINARY], 1200, True),
+    ("interop, probed", [sys.executable, "tests/interop/probe.py", "--bin", BINARY], 600, True),
 )
 
 

@@ -56,7 +56,7 @@ macro_rules! rules {
 }
 
 rules! {
-    I1 = "I-1", "the URL is an interface of the host, by its configuration or its agent card", "A2A §5.3, §8.2";
+    I1 = "I-1", "the URL is an interface of the host, by its configuration or its agent card", "A2A §8.2";
     I2 = "I-2", "the URL is an interface's path or an A2A route below it", "A2A §11.3";
     I3 = "I-3", "the request is at a protocol version that the rules bind", "A2A §3.6, RFC 0211 §F";
     I4 = "I-4", "a success, or nothing of A2A's: it passes byte for byte", "A2A §9, §11";

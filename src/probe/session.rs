@@ -50,6 +50,8 @@ pub struct Session<'a> {
     pub twin: Option<&'a Interface>,
     pub options: &'a Options,
     pub unknown: String,
+    /// Another one, for what two unknown tasks' answers differ in.
+    pub other: String,
     heard: Mutex<Vec<Heard>>,
     notes: Mutex<Vec<String>>,
 }
@@ -108,7 +110,17 @@ impl<'a> Session<'a> {
             Some(foreign) => alike(foreign, 0),
             None => made_up(),
         });
-        Self { client, interface, twin, options, unknown, heard: Mutex::default(), notes: Mutex::default() }
+        let other = alike(&unknown, 7);
+        Self {
+            client,
+            interface,
+            twin,
+            options,
+            unknown,
+            other,
+            heard: Mutex::default(),
+            notes: Mutex::default(),
+        }
     }
 
     /// The same host's other interface, with its own transcript.
@@ -120,6 +132,7 @@ impl<'a> Session<'a> {
             twin: None,
             options: self.options,
             unknown: self.unknown.clone(),
+            other: self.other.clone(),
             heard: Mutex::default(),
             notes: Mutex::default(),
         }

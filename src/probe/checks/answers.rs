@@ -166,11 +166,10 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
 pub fn messages(session: &Session<'_>) -> Ready<Ruling> {
     all_ready(session, "harmless", |heard| {
         errors(session, heard).iter().find_map(|error| {
-            let message = error.message.replace(&session.unknown, "");
-            let message = match &session.options.foreign {
-                Some(foreign) => message.replace(foreign, ""),
-                None => message,
-            };
+            // What the request said may be said back.
+            let ids = [&session.options.foreign, &session.options.task].into_iter().flatten();
+            let ids = ids.chain([&session.unknown, &session.other]);
+            let message = ids.fold(error.message.clone(), |message, id| message.replace(id.as_str(), ""));
             let found = tells(&message)?;
             Some(format!("a message with {found}: {}", short(&Value::from(error.message.as_str()))))
         })
@@ -213,19 +212,26 @@ fn tells(text: &str) -> Option<&'static str> {
 }
 
 pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
-    all_ready(session, "none does", |heard| {
+    let mut tagged = false;
+    let ruling = all(session, "none does", |heard| {
         let is_not_found =
             errors(session, heard).iter().any(|error| error.says() == Some(A2aError::TaskNotFound));
         if !is_not_found {
             return None;
         }
+        // Frameworks make a tag of every body's hash, which tells nothing by itself.
+        tagged |= heard.reply.header("etag").is_some();
         heard.reply.headers.iter().find_map(|(name, value)| {
-            let tells = matches!(name.as_str(), "set-cookie" | "etag" | "last-modified" | "server-timing")
+            let tells = matches!(name.as_str(), "set-cookie" | "last-modified" | "server-timing")
                 || name.starts_with("x-")
                     && TELLING.iter().any(|word| name.contains(word) || value.to_lowercase().contains(word));
             tells.then(|| format!("header {name} on TASK_NOT_FOUND"))
         })
-    })
+    });
+    if tagged {
+        session.note("an ETag on \"not found\" is worth nothing, and must not be a task's");
+    }
+    ready(ruling)
 }
 
 #[cfg(test)]

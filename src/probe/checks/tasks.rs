@@ -8,7 +8,7 @@ use super::{Miss, Ruling};
 use crate::normalize::Binding;
 use crate::probe::client::Reply;
 use crate::probe::ranks::signed_ranks;
-use crate::probe::session::{ID, Session, alike, task_of};
+use crate::probe::session::{ID, Session, task_of};
 use crate::probe::shape::Read;
 use crate::probe::target::{Protocol, TASK_PATIENCE};
 use crate::protocol::a2a::{A2aError, Operation, percent_encode};
@@ -36,11 +36,10 @@ fn foreign_id<'a>(session: &'a Session<'_>) -> Result<&'a str, Miss> {
 /// Only calls that change nothing: on a host without isolation they would reach the task.
 pub async fn foreign(session: &Session<'_>) -> Ruling {
     let foreign = foreign_id(session)?;
-    let other = alike(&session.unknown, 7);
     let operations = [Operation::GetTask, Operation::ListPushConfigs, Operation::SubscribeToTask];
     for operation in operations {
         let mut seen = Vec::new();
-        for task in [session.unknown.as_str(), other.as_str(), foreign] {
+        for task in [session.unknown.as_str(), session.other.as_str(), foreign] {
             let ask = session.call(operation, task);
             let ask = if operation.is_stream() { ask.header("accept", "text/event-stream") } else { ask };
             let reply = session.hear(ask).await?;
