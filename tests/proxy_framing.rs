@@ -305,6 +305,24 @@ fn a_chunked_request_reaches_the_host_whole() {
     assert_eq!(host.requests()[0].text(), CALL);
 }
 
+/// What says "close" on a second line says it too.
+#[test]
+fn a_connection_that_the_host_will_close_is_not_used_again() {
+    for lines in
+        ["Connection: close", "Connection: X-Own\r\nConnection: close", "Connection: keep-alive, Close"]
+    {
+        let answer = format!("HTTP/1.1 200 OK\r\n{lines}\r\nContent-Length: 4\r\n\r\npage");
+        let host = ScriptedHost::saying(answer);
+        let proxy = Proxy::start(&host);
+        let mut client = proxy.client();
+        for asked in 1..=3 {
+            client.send(post("/x", "{}"));
+            client.answer().assert_passed(200, "page");
+            assert_eq!(host.connections(), asked, "{lines}");
+        }
+    }
+}
+
 /// a request's head waits for nobody, and what announces a chunk is nobody yet.
 #[test]
 fn a_head_reaches_the_host_before_the_first_chunk() {

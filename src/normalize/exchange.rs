@@ -23,7 +23,7 @@ use super::decode::{Shape, decode};
 use super::disclose::{self, Gate};
 use super::encode::{Additions, Frame};
 use super::fault::{Fault, Refusal};
-use super::held::{Held, JUDGED_WHOLE};
+use super::held::Held;
 use super::outcome::{DroppedKind, Rule, Verdict};
 use super::output::{Failure, Output, OwnAnswer, ResponseHead};
 use super::stream::Stream;
@@ -263,7 +263,7 @@ impl Exchange {
             held.flows()
         } else {
             // No JSON-RPC answer: it flows unless an error has begun (E-4).
-            status < 400 && held.len > JUDGED_WHOLE && !held.watch.has_error()
+            status < 400 && held.flows_without_result()
         };
         if flows {
             self.outcome.rules.insert(Rule::F9);

@@ -136,7 +136,10 @@ impl Held {
             self.watch.settle();
         }
         if !after.is_empty() && !self.watch.flows() {
+            let was_malformed = self.malformed;
             self.scan_part(after);
+            // What follows the `result` might as well have come in the next piece, unread.
+            self.malformed = was_malformed || self.malformed && !self.watch.flows();
         }
     }
 
@@ -159,6 +162,11 @@ impl Held {
     /// F-9: more than is judged whole is there, and a success has begun.
     pub(super) fn flows(&self) -> bool {
         self.len > JUDGED_WHOLE && !self.undecodable && !self.malformed && self.watch.flows()
+    }
+
+    /// The same where a success has no `result`: no error has begun within what is judged whole (E-4).
+    pub(super) fn flows_without_result(&self) -> bool {
+        self.len > JUDGED_WHOLE && !self.watch.begins_with_error()
     }
 
     /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).

@@ -33,6 +33,8 @@ pub struct Watch {
     error_begun: bool,
     /// A non-null `result` began before anything contradicted it.
     result_first: bool,
+    /// A non-null `error` had begun when the boundary was reached up to which a body is judged whole.
+    error_first: bool,
     has_jsonrpc: bool,
     error_kind: Option<Kind>,
     code_kind: Option<Kind>,
@@ -52,15 +54,23 @@ impl Watch {
         self.result_first
     }
 
-    /// What was met up to a boundary contradicts the `result` that began.
+    /// The boundary is reached up to which a body is judged whole: what was met so far may contradict the `result`
+    /// that began, and what is met from here on is no error before it (F-9).
     pub fn settle(&mut self) {
         self.result_first = self.result_begun && self.is_success();
+        self.error_first = self.error_begun;
     }
 
     /// A non-null `error` has been met.
     #[must_use]
     pub fn has_error(&self) -> bool {
         self.error_begun
+    }
+
+    /// A non-null `error` had been met at the boundary.
+    #[must_use]
+    pub fn begins_with_error(&self) -> bool {
+        self.error_first
     }
 
     /// A member of JSON-RPC's has been met.

@@ -16,7 +16,7 @@
 //! with "closed", is dropped therefore, and comes back from its `Drop`. Were the question not recognized, Pingora
 //! would keep the connection, at more cost.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::RawFd;
 use std::pin::Pin;
@@ -102,6 +102,24 @@ thread_local! {
 /// are new. To be asked once.
 pub fn was_used_before(connection: RawFd) -> bool {
     REUSED.replace(-1) == connection
+}
+
+thread_local! {
+    static SPENT: RefCell<Vec<RawFd>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The host closes `connection` after this answer, so that it is not kept.
+pub fn spend(connection: RawFd) {
+    SPENT.with_borrow_mut(|spent| spent.push(connection));
+}
+
+/// Whether `connection`, which is given up, was spent.
+fn was_spent(connection: RawFd) -> bool {
+    SPENT.with_borrow_mut(|spent| {
+        let before = spent.len();
+        spent.retain(|one| *one != connection);
+        spent.len() < before
+    })
 }
 
 /// Makes [`Joined`] connections for peers that ask for them by [`marker`].
@@ -212,7 +230,6 @@ impl Joined {
 
     /// Hands down the head, with `body` behind it, and says how much of `body` was taken.
     fn poll_join(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
-        self.awaited = false;
         let (stream, head) = self.parts();
         let length = head.len();
         let joined = head.poll_join(stream, cx, body);
@@ -221,7 +238,10 @@ impl Joined {
             self.unsent = false;
             self.unflushed = true;
         }
-        Poll::Ready(ready!(joined).map_err(|error| self.failed(error)))
+        let joined = ready!(joined).map_err(|error| self.failed(error));
+        // Pingora reads on after a failed write: no body is coming then.
+        self.awaited = joined.is_err();
+        Poll::Ready(joined)
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -239,6 +259,7 @@ impl Joined {
 impl Drop for Joined {
     fn drop(&mut self) {
         if let Some(stream) = self.stream.take()
+            && !was_spent(stream.id())
             && self.good
         {
             self.home.idle.put(self.home.key, stream, self.home.patience);
@@ -426,9 +447,15 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(50)).await;
         expect_head(near.id());
         near.write_all(HEAD).await.unwrap();
+        expect_body(near.id());
         let error = near.write_all(b"body").await.unwrap_err();
         let error = Error::because(pingora_error::ErrorType::WriteError, "while writing body", error);
         assert!(is_unsent(&error), "{error:?}");
+        let mut byte = [0];
+        let read = poll_fn(|cx| {
+            Poll::Ready(Pin::new(&mut *near).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_ready())
+        });
+        assert!(read.await, "it waits for a body that will not come");
         assert!(!is_unsent(&Error::explain(pingora_error::ErrorType::WriteError, "another")));
     }
 
@@ -475,6 +502,13 @@ mod tests {
         drop(near);
         assert_eq!(idle.take(1).unwrap().id(), id);
         drop(far);
+
+        // The host said that it closes it.
+        let Pair { mut near, far: _far, idle } = pair().await;
+        spend(near.id());
+        assert!(asked(&mut near));
+        drop(near);
+        assert!(idle.take(1).is_none());
 
         // Nobody asked: something went wrong with it.
         let Pair { near, far: _far, idle } = pair().await;

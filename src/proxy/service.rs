@@ -303,6 +303,9 @@ impl ProxyHttp for Shell {
         {
             in_flight.streaming();
         }
+        if closes_on_a_later_line(response) {
+            joined::spend(call.connection);
+        }
         strip_hop_by_hop(response);
         if session.req_header().version < Version::HTTP_11 {
             // Pingora frames for HTTP/1.1; an HTTP/1.0 client takes what comes until the close.
@@ -427,6 +430,16 @@ fn no_byte_came(error: &Error) -> bool {
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Whether the host closes the connection, and says so on another `Connection` line than the first, the only
+/// one that Pingora looks at.
+fn closes_on_a_later_line(response: &ResponseHeader) -> bool {
+    let later = response.headers.get_all(header::CONNECTION).iter().skip(1);
+    later
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|option| option.trim().eq_ignore_ascii_case("close"))
+}
 
 /// Takes away what is for this hop only (RFC 9110, 7.6.1); Pingora writes `Connection` itself and
 /// does not do this for answers. `Upgrade` stays on the answers that mean it.
