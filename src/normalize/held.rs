@@ -164,9 +164,9 @@ impl Held {
         self.len > JUDGED_WHOLE && !self.undecodable && !self.malformed && self.watch.flows()
     }
 
-    /// The same where a success has no `result`: no error has begun within what is judged whole (E-4).
+    /// The same where a success has no `result`: it begins with something, and not with an error (E-4).
     pub(super) fn flows_without_result(&self) -> bool {
-        self.len > JUDGED_WHOLE && !self.watch.begins_with_error()
+        self.len > JUDGED_WHOLE && (self.malformed || self.watch.begins_without_error())
     }
 
     /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).

@@ -33,8 +33,13 @@ pub struct Watch {
     error_begun: bool,
     /// A non-null `result` began before anything contradicted it.
     result_first: bool,
-    /// A non-null `error` had begun when the boundary was reached up to which a body is judged whole.
+    /// A non-null `error` had begun when the boundary was reached up to which a body is judged whole, or was what
+    /// began first behind it.
     error_first: bool,
+    /// A member or element of the document has begun.
+    begun: bool,
+    /// None had at the boundary, and none has since.
+    open: bool,
     has_jsonrpc: bool,
     error_kind: Option<Kind>,
     code_kind: Option<Kind>,
@@ -55,10 +60,12 @@ impl Watch {
     }
 
     /// The boundary is reached up to which a body is judged whole: what was met so far may contradict the `result`
-    /// that began, and what is met from here on is no error before it (F-9).
+    /// that began, and what is met from here on is no error before it (F-9). But blanks say nothing: behind them the
+    /// first member tells.
     pub fn settle(&mut self) {
         self.result_first = self.result_begun && self.is_success();
         self.error_first = self.error_begun;
+        self.open = !self.begun;
     }
 
     /// A non-null `error` has been met.
@@ -67,10 +74,10 @@ impl Watch {
         self.error_begun
     }
 
-    /// A non-null `error` had been met at the boundary.
+    /// Something was met, and no non-null `error` up to the boundary or first behind it.
     #[must_use]
-    pub fn begins_with_error(&self) -> bool {
-        self.error_first
+    pub fn begins_without_error(&self) -> bool {
+        !self.open && !self.error_first
     }
 
     /// A member of JSON-RPC's has been met.
@@ -126,6 +133,12 @@ impl Visitor for Watch {
     fn begin(&mut self, depth: usize, kind: Kind) -> bool {
         let member = std::mem::replace(&mut self.member, Member::None);
         self.reading = Member::None;
+        if !self.begun && (depth > 0 || !matches!(kind, Kind::Object | Kind::Array)) {
+            self.begun = true;
+            if std::mem::take(&mut self.open) {
+                self.error_first = member == Member::Error && kind != Kind::Null;
+            }
+        }
         match member {
             Member::Result if depth == 1 => {
                 self.results = self.results.saturating_add(1);
