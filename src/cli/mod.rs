@@ -3,6 +3,8 @@
 
 mod check;
 mod demo;
+mod ending;
+mod reload;
 mod report;
 mod run;
 mod schema;

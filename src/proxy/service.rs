@@ -97,10 +97,10 @@ impl Call {
             let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
             (card.map(Machine::Card), host.other.clone())
         };
-        self.held = machine.map(|machine| Box::new(Held::new(machine, request, host, lane.clone())));
+        self.held = machine.map(|machine| Box::new(Held::new(machine, request, &host, lane.clone())));
         self.in_flight = Some(lane.begin());
         self.lane = Some(lane);
-        self.host = Some(host.clone());
+        self.host = Some(host);
         true
     }
 
