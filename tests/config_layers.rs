@@ -164,6 +164,7 @@ fn defaults_are_those_of_the_specification() {
     let found = effective(None, &[("A2A_ERRATA_HOSTS__0__INTERFACES__0__PATH", "/a2a")], upstream());
     let spec = [
         ("listen.address", "\"0.0.0.0:8080\""),
+        ("listen.handover", "\"\""),
         ("admin.address", "\"127.0.0.1:9464\""),
         ("admin.allow_remote", "false"),
         ("traces.otlp_url", "\"\""),

@@ -8,6 +8,7 @@ mod support;
 
 use std::process::Output;
 
+use a2a_errata::observe::reloads::Reloads;
 use a2a_errata::observe::removal::Removal;
 use a2a_errata::observe::report::{FORMAT, Host, Interface, Report, RuleCount};
 use binary::{run, text};
@@ -53,8 +54,14 @@ fn repaired() -> Interface {
 
 fn report(interfaces: Vec<Interface>) -> String {
     let host = Host { name: "legacy".into(), ready: true, card_age: None, can_go: false, interfaces };
-    let report =
-        Report { format: FORMAT, version: "1".into(), started: NOW - 30 * DAY, now: NOW, hosts: vec![host] };
+    let report = Report {
+        format: FORMAT,
+        version: "1".into(),
+        started: NOW - 30 * DAY,
+        now: NOW,
+        configuration: Reloads::default(),
+        hosts: vec![host],
+    };
     serde_json::to_string(&report).unwrap()
 }
 

@@ -3,9 +3,11 @@
 
 mod check;
 mod demo;
+mod ending;
 mod explain;
 mod pages;
 mod probe;
+mod reload;
 mod report;
 mod run;
 mod schema;

@@ -2,15 +2,20 @@
 //! before anything listens.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use pingora::server::{ShutdownSignal, ShutdownSignalWatch, ShutdownWatch, UnixShutdownSignalWatch};
+use pingora::server::ShutdownWatch;
 use pingora::services::background::{BackgroundService, background_service};
 use pingora::services::listening::Service;
 
+use super::ending::{self, Drain};
+use super::reload::{OnHangUp, Reloader, catch_hang_ups};
 use super::sources::{self, Sources};
 use super::{FAILED, REFUSED, say};
 use crate::config::{ENV_LOG, Host, Model};
@@ -18,7 +23,9 @@ use crate::observe::log::{self, Format, Level};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
-use crate::proxy::{self, Assembly, CardReader, InterfaceMode, Limits, Settings, Timeouts, Upstream};
+use crate::proxy::{
+    self, Assembly, CardReader, Handover, InterfaceMode, Limits, Settings, Timeouts, Upstream,
+};
 
 /// Run the proxy.
 ///
@@ -37,6 +44,12 @@ pub struct Args {
     /// How it is logged; `auto` is text at a terminal, else JSON
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     log_format: Format,
+
+    /// Take the listening sockets over from the process that runs, which then drains and ends
+    ///
+    /// Needs `listen.handover` in both configurations. Send SIGQUIT to the process that runs, within six seconds.
+    #[arg(long)]
+    upgrade: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -50,19 +63,15 @@ Examples:
   Then ask it how it is:
     curl http://127.0.0.1:9464/readyz http://127.0.0.1:9464/metrics
 
+Signals: SIGHUP reads the configuration again, SIGTERM drains and ends, SIGQUIT hands over to a process that was
+started with --upgrade, SIGINT ends at once.
+
 Exit code 1: it failed at run time, for example because the address is taken. 2: it was not started,
 because the configuration or the command line is wrong.";
 
 fn help() -> String {
     format!("{EXAMPLES}\n\n{}", sources::ENVIRONMENT)
 }
-
-/// How long a shutdown waits for requests in flight: less than the 30 s after which orchestrators kill.
-const GRACE: Duration = Duration::from_secs(25);
-
-/// How long nothing must be in flight before the process ends within [`GRACE`]: what was accepted just
-/// before gets its answer.
-const QUIET: Duration = Duration::from_millis(200);
 
 /// Run until a signal ends it.
 #[must_use]
@@ -82,35 +91,54 @@ pub fn run(args: &Args) -> ExitCode {
             return ExitCode::from(REFUSED);
         }
     };
-    if let Err(says) = can_listen(model) {
+    if let Err(says) = can_start(model, args.upgrade) {
         say(&format!("a2a-errata: {says}"));
         return ExitCode::from(FAILED);
     }
     log::init(level, args.log_format);
-    announce(model);
+    announce(model, args.upgrade);
+    let hang_ups = catch_hang_ups().inspect_err(|error| {
+        tracing::error!(%error, "SIGHUP cannot be received; POST /-/reload still works");
+    });
 
-    let settings = settings(model);
+    let settings = settings(model, args.upgrade);
     let metrics = Metrics::new();
-    let known = model.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
     if let Err(says) = export_spans(model, &metrics) {
         say(&format!("a2a-errata: traces.otlp_url: {says}"));
         return ExitCode::from(FAILED);
     }
-    let readiness = Arc::new(Readiness::new(known));
     let mut assembly = Assembly::new(&settings, &metrics);
-    if let Some(reader) = CardReader::new(&settings, &assembly.hosts(), &metrics, &readiness) {
-        assembly.add(Box::new(background_service("agent cards", reader)));
+    if args.upgrade {
+        tracing::info!("took over the listening sockets");
     }
+    let hosts = assembly.hosts();
+    let readiness = Arc::new(Readiness::new(hosts.known()));
+    let shown = Arc::new(Shown::new(effective.shown()));
+    let reloader = Arc::new(Reloader::new(
+        args.sources.clone(),
+        model.clone(),
+        hosts.clone(),
+        metrics.clone(),
+        readiness.clone(),
+        shown.clone(),
+    ));
+    assembly.add(Box::new(background_service(
+        "reload",
+        OnHangUp { reloader: reloader.clone(), hang_ups: Mutex::new(hang_ups.ok()) },
+    )));
+    let reader = CardReader::new(&hosts, &metrics, &readiness);
+    assembly.add(Box::new(background_service("agent cards", reader)));
     if !model.admin.address.is_empty() {
-        let shown = Arc::new(Shown::new(effective.shown()));
-        let pages = Admin::new(metrics.clone(), readiness, shown);
+        let pages =
+            Admin::new(metrics.clone(), readiness, shown).with_reload(Arc::new(move || reloader.reload()));
         let mut admin = Service::new("admin".to_owned(), pages);
         admin.add_tcp(&model.admin.address);
         admin.threads = Some(1);
         assembly.add(Box::new(admin));
     }
     assembly.add(Box::new(background_service("trend", Ticker { metrics: metrics.clone() })));
-    assembly.run_until(Box::new(Drain { metrics }));
+    let drain = Drain::new(metrics, model.listen.handover.clone(), assembly.phases());
+    assembly.run_until(Box::new(drain));
     flush();
     ExitCode::SUCCESS
 }
@@ -142,7 +170,7 @@ fn export_spans(_: &Model, _: &Arc<Metrics>) -> Result<(), String> {
 }
 
 /// What is pending for whoever watches is written out: for the end of the process.
-fn flush() {
+pub(super) fn flush() {
     #[cfg(feature = "otlp")]
     spans::flush();
     log::flush();
@@ -167,35 +195,6 @@ impl BackgroundService for Ticker {
     }
 }
 
-/// Ends the process as soon as a graceful shutdown has nothing left to wait for. Pingora would wait for
-/// the whole of [`GRACE`], whether something is in flight or not.
-struct Drain {
-    metrics: Arc<Metrics>,
-}
-
-#[async_trait]
-impl ShutdownSignalWatch for Drain {
-    async fn recv(&self) -> ShutdownSignal {
-        let signal = UnixShutdownSignalWatch.recv().await;
-        if matches!(signal, ShutdownSignal::GracefulTerminate) {
-            tracing::info!(inflight = self.metrics.inflight(), "shutting down");
-            let metrics = self.metrics.clone();
-            std::thread::spawn(move || {
-                let mut quiet_since = Instant::now();
-                while quiet_since.elapsed() < QUIET {
-                    std::thread::sleep(Duration::from_millis(20));
-                    if metrics.inflight() > 0 {
-                        quiet_since = Instant::now();
-                    }
-                }
-                flush();
-                std::process::exit(0);
-            });
-        }
-        signal
-    }
-}
-
 /// The flag, else the variable, else the default.
 fn level(flag: Option<Level>) -> Result<Level, String> {
     match (flag, std::env::var(ENV_LOG)) {
@@ -209,7 +208,19 @@ fn level(flag: Option<Level>) -> Result<Level, String> {
 
 /// Pingora finds out that an address is taken in a thread of its own, and with `SO_REUSEPORT` a second
 /// process would silently take a share of the connections. So try first, all addresses at once.
-fn can_listen(model: &Model) -> Result<(), String> {
+fn can_start(model: &Model, upgrade: bool) -> Result<(), String> {
+    if !model.listen.handover.is_empty() {
+        can_hand_over(Path::new(&model.listen.handover))?;
+    } else if upgrade {
+        return Err(
+            "--upgrade needs listen.handover, in this configuration and in that of the process that runs"
+                .into(),
+        );
+    }
+    if upgrade {
+        // They are taken, by the process whose place this one takes.
+        return Ok(());
+    }
     let addresses = [("listen.address", &model.listen.address), ("admin.address", &model.admin.address)];
     let mut held = Vec::new();
     for (key, address) in addresses.into_iter().filter(|(_, address)| !address.is_empty()) {
@@ -228,8 +239,24 @@ fn can_listen(model: &Model) -> Result<(), String> {
     Ok(())
 }
 
+/// Whoever reaches the socket could get the listening sockets, or send others in their place; and Pingora ends with a
+/// panic where it cannot make it.
+fn can_hand_over(socket: &Path) -> Result<(), String> {
+    let directory = socket.parent().unwrap_or(socket);
+    let says =
+        |what: &str| format!("listen.handover = \"{}\": {} {what}", socket.display(), directory.display());
+    let found = std::fs::metadata(directory).map_err(|error| says(&format!("cannot be used: {error}")))?;
+    if found.permissions().mode() & 0o007 != 0 {
+        return Err(says("is open to every user of this machine; use a directory of mode 0700 or 0750"));
+    }
+    let probe = directory.join(format!(".a2a-errata-{}", std::process::id()));
+    let made = UnixListener::bind(&probe);
+    let _ = std::fs::remove_file(&probe);
+    made.map(|_| ()).map_err(|error| says(&format!("takes no socket: {error}")))
+}
+
 /// Tell people what listens where and what it stands in front of.
-fn announce(model: &Model) {
+fn announce(model: &Model, upgrade: bool) {
     let admin = if model.admin.address.is_empty() { "off" } else { &model.admin.address };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -251,6 +278,11 @@ fn announce(model: &Model) {
     }
     for warning in sources::warnings(model) {
         tracing::warn!("{warning}");
+    }
+    if upgrade {
+        tracing::info!(
+            "waiting for the listening sockets, for six seconds; send SIGQUIT to the process that has them"
+        );
     }
 }
 
@@ -281,8 +313,8 @@ fn modes(host: &Host) -> Vec<InterfaceMode> {
     own.collect()
 }
 
-/// What the proxy needs of the configuration.
-pub(super) fn settings(model: &Model) -> Settings {
+/// What the proxy needs to know of each host.
+pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
     let millis = Duration::from_millis;
     let host = |host: &Host| proxy::Host {
         name: host.name.clone(),
@@ -304,10 +336,18 @@ pub(super) fn settings(model: &Model) -> Settings {
         public_url: host.public_url.clone(),
         modes: modes(host),
     };
+    model.hosts.iter().map(host).collect()
+}
+
+/// What the proxy needs of the configuration.
+pub(super) fn settings(model: &Model, upgrade: bool) -> Settings {
+    let socket = &model.listen.handover;
     Settings {
         listen: model.listen.address.clone(),
         services: std::thread::available_parallelism().map_or(1, usize::from),
-        grace: GRACE,
-        hosts: model.hosts.iter().map(host).collect(),
+        // `ending` ends the process before.
+        grace: ending::LONGEST,
+        handover: (!socket.is_empty()).then(|| Handover { socket: socket.clone(), receives: upgrade }),
+        hosts: hosts(model),
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::config::{self, Effective, Flags, Model, Problems, is_loopback};
 
 /// A file and what goes above it.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Sources {
     /// Configuration file (TOML); `config/reference.toml` explains every key
     #[arg(long, short, value_name = "FILE")]

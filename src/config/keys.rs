@@ -56,6 +56,7 @@ const LEAST_CAP: i64 = 4096;
 pub const KEYS: &[Key] = &[
     must("listen", Kind::Table),
     key("listen.address", Kind::Text(address), "\"0.0.0.0:8080\""),
+    key("listen.handover", Kind::Text(socket_or_off), "\"\""),
     must("listen.tls", Kind::Later(&["cert", "key", "client_ca"])),
     must("admin", Kind::Table),
     key("admin.address", Kind::Text(address_or_off), "\"127.0.0.1:9464\""),
@@ -189,6 +190,19 @@ fn address_or_off(text: &str) -> Result<(), String> {
         return Ok(());
     }
     address(text).map_err(|says| format!("{says}, or \"\" for no admin listener"))
+}
+
+/// The longest path of a Unix socket, in bytes.
+const LONGEST_SOCKET: usize = 107;
+
+fn socket_or_off(text: &str) -> Result<(), String> {
+    let plain = text.starts_with('/') && !text.ends_with('/') && text.len() <= LONGEST_SOCKET;
+    if text.is_empty() || plain && !text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Ok(());
+    }
+    Err("not the path of a socket; write an absolute one of at most 107 bytes without spaces, for example \
+         \"/run/a2a-errata/handover.sock\", or \"\" for none"
+        .into())
 }
 
 /// A name becomes a label of metrics and logs.
@@ -386,6 +400,7 @@ mod tests {
                     "https://a/b c",
                 ],
             ),
+            (socket_or_off, vec!["", "/run/a/b.sock"], vec!["b.sock", "/run/", "/run/a b", "/x\n"]),
             (detail_type, vec!["google.rpc.Help", "type.googleapis.com/a.B"], vec!["", "a b", "a/"]),
         ] {
             for text in good {

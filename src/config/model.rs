@@ -21,6 +21,8 @@ pub struct Model {
 #[serde(deny_unknown_fields)]
 pub struct Listen {
     pub address: String,
+    /// The Unix socket that a new process gets the listening sockets over; empty: it gets none.
+    pub handover: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -2,15 +2,27 @@
 
 use std::fmt::Write as _;
 
-use super::{Effective, Key, Line, Place};
+use super::{Effective, Key, Line, Place, Problem};
 
 /// Longest value that the places are still aligned behind.
 const ALIGN: usize = 44;
 
 /// What stands in for a secret.
-const MASKED: &str = "\"***\"";
+pub(super) const MASKED: &str = "\"***\"";
 
 impl Effective {
+    /// What is wrong with the value in effect of this key.
+    #[must_use]
+    pub fn problem(&self, key: &str, says: &str) -> Problem {
+        let line = self.lines.iter().find(|line| line.key == key);
+        let place = line.map_or(Place::Default, |line| line.place.clone());
+        let problem = Problem::new(place, key, says);
+        match line {
+            Some(line) => problem.with_value(&line.value),
+            None => problem,
+        }
+    }
+
     /// As TOML: `key = value`, aligned, with the place as a comment.
     #[must_use]
     pub fn to_toml(&self, colour: bool) -> String {
@@ -41,7 +53,7 @@ impl Effective {
 }
 
 /// The key of a line as the table of keys writes it.
-fn pattern(key: &str) -> String {
+pub(super) fn pattern(key: &str) -> String {
     let mut parts = key.split('[');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |path, part| path + "[]" + part.split_once(']').map_or("", |(_, rest)| rest))

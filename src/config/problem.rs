@@ -4,6 +4,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::Key;
+use super::print::{MASKED, pattern};
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
@@ -71,6 +74,19 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// As pages and logs show it: without the value of a secret.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        // An element of a list is `words[1]`, its key `words`.
+        let pattern = pattern(&self.key);
+        let is_secret = Key::find(pattern.trim_end_matches("[]")).is_some_and(Key::is_secret);
+        let value =
+            if is_secret { self.value.as_ref().map(|_| MASKED.to_owned()) } else { self.value.clone() };
+        Self { value, ..self.clone() }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.place != Place::Default {
@@ -104,3 +120,17 @@ impl fmt::Display for Problems {
 }
 
 impl std::error::Error for Problems {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let of =
+            |key: &str| Problem::new(Place::Default, key, "no").with_value("\"acme\"").shown().to_string();
+        assert_eq!(of("hosts[0].disclosure.words[1]"), "hosts[0].disclosure.words[1] = \"***\": no");
+        assert_eq!(of("hosts[0].disclosure.words"), "hosts[0].disclosure.words = \"***\": no");
+        assert_eq!(of("hosts[0].name"), "hosts[0].name = \"acme\": no");
+    }
+}

@@ -36,7 +36,7 @@ pub enum Messages {
 }
 
 /// How far "not yours" and "not there" are made one answer (section 5, O-1 to O-4).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Oracle {
     /// Also collapse a 403 whose challenge says `insufficient_scope`.
     pub collapse_scope: bool,
@@ -47,7 +47,7 @@ pub struct Oracle {
 }
 
 /// What may be disclosed; every list adds to the built-in one (D-1 to D-3, E-5).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Disclosure {
     pub messages: Messages,
     /// Additional words that make a message unfit, lower case.
@@ -59,13 +59,13 @@ pub struct Disclosure {
 }
 
 /// Whether the byte cap also binds successes (C-1).
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CapPolicy {
     pub success: bool,
 }
 
 /// Everything the rules need to know about one host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub mode: Mode,
     /// Bytes of a normalized error's body, at the most (C-1).

@@ -1,5 +1,5 @@
-//! The admin listener's pages (U-3): `/` (status), `/report`, `/config`, `/metrics`, `/livez`, `/readyz`, and
-//! `/log-level`, the only one that changes anything. What is shown are names and numbers, nothing from the
+//! The admin listener's pages (U-3): `/` (status), `/report`, `/config`, `/metrics`, `/livez`, `/readyz`, and the
+//! two that change something, `/log-level` and `/-/reload`. What is shown are names and numbers, nothing from the
 //! wire (D-4).
 
 use std::sync::Arc;
@@ -28,7 +28,10 @@ const POLICY: &str =
 /// Bytes of a body that are read: a level is a word.
 const BODY_MAX: usize = 64;
 
-const PAGES: &str = "/ /report /config /metrics /livez /readyz /readyz/HOST /log-level\n";
+/// The page that reads the configuration again.
+const RELOAD: &str = "/-/reload";
+
+const PAGES: &str = "/ /report /config /metrics /livez /readyz /readyz/HOST /log-level /-/reload\n";
 
 /// The effective configuration as it is shown, secrets masked. Whoever changes the configuration sets it.
 #[derive(Debug, Default)]
@@ -45,12 +48,15 @@ impl Shown {
     }
 }
 
+/// Reads the configuration again: what changed, or everything that is wrong with it. It may read files.
+pub type Reload = Arc<dyn Fn() -> Result<String, Vec<String>> + Send + Sync>;
+
 /// Serves the pages.
-#[derive(Debug)]
 pub struct Admin {
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     configuration: Arc<Shown>,
+    reload: Option<Reload>,
 }
 
 /// A page before it has headers.
@@ -73,7 +79,34 @@ impl Page {
 impl Admin {
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, readiness: Arc<Readiness>, configuration: Arc<Shown>) -> Self {
-        Self { metrics, readiness, configuration }
+        Self { metrics, readiness, configuration, reload: None }
+    }
+
+    /// With `/-/reload`.
+    #[must_use]
+    pub fn with_reload(self, reload: Reload) -> Self {
+        Self { reload: Some(reload), ..self }
+    }
+
+    /// Reads the configuration again, on behalf of somebody at this machine.
+    async fn reload(&self, headers: &HeaderMap, from_here: bool) -> Page {
+        if !from_here || !is_meant_for_here(headers) {
+            return Page::says(StatusCode::FORBIDDEN, "the configuration is reloaded from this machine only");
+        }
+        let Some(reload) = self.reload.clone() else {
+            return Page::says(StatusCode::SERVICE_UNAVAILABLE, "this process does not reload");
+        };
+        match tokio::task::spawn_blocking(move || reload()).await {
+            Ok(Ok(changes)) => Page::says(StatusCode::OK, format!("reloaded; {changes}")),
+            Ok(Err(problems)) => {
+                let says = format!(
+                    "not reloaded, the configuration before stays in effect:\n{}",
+                    problems.join("\n")
+                );
+                Page::says(StatusCode::UNPROCESSABLE_ENTITY, says)
+            }
+            Err(_) => Page::says(StatusCode::INTERNAL_SERVER_ERROR, "reloading failed; the log says where"),
+        }
     }
 
     /// The answer to a request that changes nothing.
@@ -84,9 +117,14 @@ impl Admin {
                 Page::says(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD (and PUT, POST on /log-level)")
             }
             Some(page) => page,
+            None if path == RELOAD => Page::says(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
             None => Page { status: StatusCode::NOT_FOUND, kind: PLAIN, body: PAGES.to_owned() },
         };
-        respond(method, page)
+        let mut response = respond(method, page);
+        if path == RELOAD {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        response
     }
 
     fn find(&self, path: &str, query: &str) -> Option<Page> {
@@ -232,14 +270,16 @@ impl ServeHttp for Admin {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
         let head = session.req_header();
         let (method, path) = (head.method.clone(), head.uri.path().to_owned());
-        let response = if path == "/log-level" && matches!(method, Method::PUT | Method::POST) {
-            let headers = head.headers.clone();
-            let peer = session.client_addr().and_then(SocketAddr::as_inet).map(std::net::SocketAddr::ip);
-            let from_here = peer.is_some_and(|ip| ip.to_canonical().is_loopback());
+        let headers = head.headers.clone();
+        let peer = session.client_addr().and_then(SocketAddr::as_inet).map(std::net::SocketAddr::ip);
+        let from_here = peer.is_some_and(|ip| ip.to_canonical().is_loopback());
+        let response = if path == RELOAD && method == Method::POST {
+            respond(&method, self.reload(&headers, from_here).await)
+        } else if path == "/log-level" && matches!(method, Method::PUT | Method::POST) {
             let body = tokio::time::timeout(PATIENCE, short_body(session)).await.unwrap_or_default();
             respond(&method, change_level(&headers, from_here, &body))
         } else {
-            let query = head.uri.query().unwrap_or_default().to_owned();
+            let query = session.req_header().uri.query().unwrap_or_default().to_owned();
             self.page(&method, &path, &query)
         };
         // A body that was not read must not be taken for the next request.
@@ -352,6 +392,30 @@ mod tests {
             assert_eq!(report(query).status(), 400, "{query}");
             assert_eq!(admin(true).page(&Method::GET, "/", query).status(), 400, "{query}");
         }
+    }
+
+    #[tokio::test]
+    async fn only_this_machine_reloads_and_gets_the_reasons() {
+        let here: HeaderMap =
+            [("host".parse().unwrap(), "localhost:1".parse().unwrap())].into_iter().collect();
+        let elsewhere: HeaderMap =
+            [("host".parse().unwrap(), "x.example".parse().unwrap())].into_iter().collect();
+        let good = admin(true).with_reload(Arc::new(|| Ok("changed: a".to_owned())));
+        assert_eq!(good.reload(&here, false).await.status, 403);
+        assert_eq!(good.reload(&elsewhere, true).await.status, 403);
+        let page = good.reload(&here, true).await;
+        assert_eq!((page.status.as_u16(), page.body.as_str()), (200, "reloaded; changed: a\n"));
+        let bad =
+            admin(true).with_reload(Arc::new(|| Err(vec!["f:1:1: x".to_owned(), "f:2:1: y".to_owned()])));
+        let page = bad.reload(&here, true).await;
+        assert_eq!(page.status, 422);
+        assert!(page.body.ends_with(":\nf:1:1: x\nf:2:1: y\n"), "{}", page.body);
+        assert_eq!(admin(true).reload(&here, true).await.status, 503);
+        let response = admin(true).page(&Method::GET, RELOAD, "");
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["allow"]),
+            (405, &"POST".parse().unwrap())
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Prometheus metrics (U-4) of one process, and its lanes. Every label value is from the configuration, from
 //! a host's card within bounds, or from a closed list (D-4).
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use prometheus::core::Collector;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
     Encoder, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, TextEncoder,
@@ -12,9 +13,13 @@ use prometheus::{
 
 use super::Lane;
 use super::lane::unix_now;
+use super::reloads::Told;
 use crate::normalize::{Binding, Mode};
 
 const PREFIX: &str = "a2a_errata";
+
+/// The configuration was taken, or not.
+const RELOAD_RESULTS: [&str; 2] = ["ok", "refused"];
 
 /// Holding an answer costs microseconds; a floor (O-4) or a slow client makes it longer.
 const ADDED_BUCKETS: &[f64] = &[
@@ -55,6 +60,9 @@ pub struct Metrics {
     host_ready: IntGaugeVec,
     card_reads: IntCounterVec,
     card_age: GaugeVec,
+    config_reloads: IntCounterVec,
+    config_ok: IntGauge,
+    pub(super) reloads: Told,
     pub(super) card_rewrites: IntCounterVec,
     pub(super) card_signatures: IntCounterVec,
     span_batches: IntCounterVec,
@@ -71,6 +79,8 @@ struct Lanes {
     live: Vec<Weak<Lane>>,
     /// Host and interface.
     named: Vec<(String, String)>,
+    /// The configured hosts, once they were replaced.
+    hosts: Option<Vec<String>>,
 }
 
 fn opts(name: &str, help: &str) -> Opts {
@@ -198,11 +208,28 @@ impl Metrics {
                 "Batches of spans for the collector, by whether it took them.",
                 &["result"],
             )?,
+            config_reloads: counters(
+                "config_reloads_total",
+                "Readings of the configuration while the proxy ran, by whether it could be used.",
+                &["result"],
+            )?,
+            config_ok: gauge(
+                "config_last_reload_successful",
+                "1; 0 while the last reading of the configuration was refused and the one before is in effect.",
+            )?,
+            reloads: Told::new(started),
             started,
             lanes: Mutex::default(),
             cards: Mutex::default(),
         };
-        let all: [Box<dyn Collector>; 24] = [
+        metrics.config_ok.set(1);
+        for result in RELOAD_RESULTS {
+            // A first step is to be seen as one.
+            metrics.config_reloads.with_label_values(&[result]).reset();
+        }
+        let all: [Box<dyn Collector>; 26] = [
+            Box::new(metrics.config_reloads.clone()),
+            Box::new(metrics.config_ok.clone()),
             Box::new(metrics.span_batches.clone()),
             Box::new(metrics.repairs.clone()),
             Box::new(metrics.upstream_failures.clone()),
@@ -277,8 +304,56 @@ impl Metrics {
         self.lanes().live.iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// The configuration was read again: it is in effect, or was refused for these reasons.
+    pub fn reloaded(&self, refused: Option<Vec<String>>) {
+        let [ok, bad] = RELOAD_RESULTS;
+        let result = if refused.is_some() { bad } else { ok };
+        self.config_reloads.with_label_values(&[result]).inc();
+        self.config_ok.set(refused.is_none().into());
+        self.reloads.set(unix_now(), refused);
+    }
+
+    /// These are the hosts from here on. The series of others go once no request counts on them any more, so that
+    /// ever new names make no ever new series.
+    pub fn hosts_are(&self, names: impl IntoIterator<Item = String>) {
+        self.lanes().hosts = Some(names.into_iter().collect());
+        self.forget();
+    }
+
+    /// Removes the series of hosts that are neither configured nor in use.
+    fn forget(&self) {
+        let mut lanes = self.lanes();
+        let Some(configured) = lanes.hosts.clone() else { return };
+        lanes.live.retain(|lane| lane.strong_count() > 0);
+        let mut kept = configured;
+        kept.extend(lanes.live.iter().filter_map(Weak::upgrade).map(|lane| lane.host().to_owned()));
+        lanes.named.retain(|(host, _)| kept.contains(host));
+        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        cards.retain(|(host, _)| kept.contains(host));
+        drop(cards);
+        for counters in [
+            &self.responses,
+            &self.repairs,
+            &self.rewrites,
+            &self.faults,
+            &self.dropped,
+            &self.collapsed,
+            &self.upstream_failures,
+            &self.card_reads,
+            &self.card_rewrites,
+            &self.card_signatures,
+        ] {
+            keep(counters, &kept);
+        }
+        for gauges in [&self.last_rewrite, &self.last_repair, &self.host_ready] {
+            keep(gauges, &kept);
+        }
+        keep(&self.card_age, &kept);
+    }
+
     /// Closes the minute for the trends; to be called once a minute.
     pub fn tick(&self) {
+        self.forget();
         let now = unix_now();
         for lane in self.live() {
             lane.tick(now);
@@ -354,6 +429,20 @@ impl Metrics {
         // Writing to memory fails only for a metric without a value, and those are left out.
         _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         String::from_utf8(text).unwrap_or_default()
+    }
+}
+
+/// Removes the series of other hosts than these.
+fn keep<B: MetricVecBuilder>(metric: &MetricVec<B>, hosts: &[String]) {
+    for family in metric.collect() {
+        for series in family.get_metric() {
+            let labels: HashMap<&str, &str> =
+                series.get_label().iter().map(|label| (label.name(), label.value())).collect();
+            if labels.get("host").is_some_and(|host| !hosts.iter().any(|kept| kept == host)) {
+                // It is there, and has all its labels.
+                let _ = metric.remove(&labels);
+            }
+        }
     }
 }
 
@@ -560,5 +649,54 @@ mod tests {
         assert_eq!((snapshot.answers_since, snapshot.errors_since), (2, 2));
         assert!(snapshot.last_repair.is_some_and(|at| at <= now && at > now - 60));
         assert_eq!(snapshot.trend.last().unwrap().rewritten, 2);
+    }
+
+    /// D-4: a host that a reload takes away takes its series along, once nothing counts on them.
+    #[test]
+    fn hosts_that_are_gone_leave_no_series() {
+        let metrics = Metrics::new();
+        let count = |host: &str| {
+            let lane = metrics.lane(host, "/a2a", Some(Binding::JsonRpc), Mode::Enforce);
+            let mut fault = outcome(Verdict::Rewritten, &[Rule::E1]);
+            fault.reason = Some("TASK_NOT_FOUND");
+            fault.collapsed = Some("status_403");
+            fault.dropped = [1; 5];
+            lane.finished(&finished(Some(&fault)));
+            lane.upstream_failed(UpstreamFailure::Timeout);
+            metrics.card_read(host, true);
+            metrics.host_ready(host, true);
+            lane
+        };
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (stays, busy) = (count("stays"), count("busy"));
+        metrics.hosts_are(names(&["stays"]));
+        assert!(metrics.render().contains("busy"), "a request is still under way");
+        let total = |host: &str| metrics.render().matches(&format!("host=\"{host}\"")).count();
+        let before = total("stays");
+        drop(busy);
+        for n in 0..100 {
+            drop(count(&format!("once-{n}")));
+            metrics.hosts_are(names(&["stays"]));
+        }
+        let text = metrics.render();
+        assert!(!text.contains("busy") && !text.contains("once"), "{text}");
+        assert_eq!(total("stays"), before);
+        assert_eq!(stays.snapshot(unix_now()).repairs, 1);
+    }
+
+    #[test]
+    fn a_refused_reload_shows_until_one_is_taken() {
+        let metrics = Metrics::new();
+        let loaded = metrics.reloads.get().loaded;
+        metrics.reloaded(Some(vec!["x.toml:1:1: no".into()]));
+        let text = metrics.render();
+        assert!(text.contains("a2a_errata_config_reloads_total{result=\"refused\"} 1\n"), "{text}");
+        assert!(text.contains("a2a_errata_config_reloads_total{result=\"ok\"} 0\n"), "{text}");
+        assert!(text.contains("a2a_errata_config_last_reload_successful 0\n"), "{text}");
+        let told = metrics.reloads.get();
+        assert_eq!((told.loaded, told.refused.unwrap().says), (loaded, vec!["x.toml:1:1: no".to_owned()]));
+        metrics.reloaded(None);
+        assert_eq!(metrics.reloads.get().refused, None);
+        assert!(metrics.render().contains("a2a_errata_config_last_reload_successful 1\n"));
     }
 }

@@ -8,6 +8,7 @@ pub mod log;
 mod metrics;
 mod page;
 mod readiness;
+pub mod reloads;
 pub mod removal;
 pub mod report;
 mod rule_text;
@@ -15,7 +16,7 @@ mod rule_text;
 pub mod spans;
 mod trend;
 
-pub use admin::{Admin, Shown};
+pub use admin::{Admin, Reload, Shown};
 pub use lane::{Finished, InFlight, Lane, UpstreamFailure};
 pub use metrics::Metrics;
 pub use readiness::Readiness;

@@ -67,6 +67,7 @@ pub fn render(report: &Report, options: Options) -> String {
                     }
                 }
                 main #hosts {
+                    (configuration(report))
                     (overview(report))
                     @for (n, host) in report.hosts.iter().enumerate() { (section(n, host, report.now)) }
                 }
@@ -82,6 +83,24 @@ pub fn render(report: &Report, options: Options) -> String {
         }
     };
     page.into_string()
+}
+
+/// Only what is wrong: that the configuration on disk is not the one in effect.
+fn configuration(report: &Report) -> Markup {
+    let configuration = &report.configuration;
+    html! {
+        @if let Some(refused) = &configuration.refused {
+            section aria-labelledby="refused" {
+                div.title {
+                    h2 id="refused" { "Configuration" }
+                    span.badge.bad { "not reloaded" }
+                    span.muted { "the one of " (time(configuration.loaded)) " is in effect" }
+                }
+                p { "What was read " (span(report.now - refused.at)) " ago, " (time(refused.at)) ", was refused:" }
+                ul { @for problem in &refused.says { li { code { (problem) } } } }
+            }
+        }
+    }
 }
 
 fn overview(report: &Report) -> Markup {
@@ -417,6 +436,23 @@ mod tests {
         assert!(observed.contains("shim still needed"), "{observed}");
         let clean = page("legacy", Mode::Enforce, 0);
         assert!(clean.contains("this shim can go"), "{clean}");
+    }
+
+    #[test]
+    fn a_refused_reload_is_shown_with_its_reasons() {
+        let metrics = Metrics::new();
+        let readiness = Readiness::new([("legacy".to_owned(), true)]);
+        let shown = || {
+            let report = report::make(&metrics, &readiness, 14);
+            render(&report, Options { clean_days: 14, refresh: false })
+        };
+        assert!(!shown().contains("not reloaded"));
+        metrics.reloaded(Some(vec!["a.toml:3:1: hosts[0].mode: <no>".into()]));
+        assert!(
+            shown().contains("not reloaded") && shown().contains("a.toml:3:1: hosts[0].mode: &lt;no&gt;")
+        );
+        metrics.reloaded(None);
+        assert!(!shown().contains("not reloaded"));
     }
 
     #[test]

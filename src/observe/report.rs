@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::lane::{Lane, VERDICTS, unix_now};
+use super::reloads::Reloads;
 use super::removal::{self, Evidence, Removal};
 use super::trend::Minute;
 use super::{Metrics, Readiness, rule_text};
@@ -22,6 +23,9 @@ pub struct Report {
     /// Unix times: when the process began, when this was made.
     pub started: i64,
     pub now: i64,
+    /// How the configuration in effect came about.
+    #[serde(default)]
+    pub configuration: Reloads,
     pub hosts: Vec<Host>,
 }
 
@@ -134,6 +138,7 @@ pub fn make(metrics: &Metrics, readiness: &Readiness, clean_days: u32) -> Report
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: metrics.started(),
         now,
+        configuration: metrics.reloads.get(),
         hosts: hosts.collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! Learns a host's interfaces from its agent card, and keeps learning (I-1).
 //!
-//! A host that lists interfaces in the configuration is not asked. Another one is asked at the start
+//! A host that lists interfaces in the configuration is not asked. Another one is asked as soon as it is configured
 //! and then every `card.refresh_s`; what it last said well stands until it says something better. A
 //! card that cannot be used is counted and logged with its reason, never with its text (D-4).
 
@@ -15,9 +15,10 @@ use pingora::protocols::http::client::HttpSession;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use pingora_http::RequestHeader;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::routes::{Host, Hosts};
-use super::settings::{self, Settings};
+use super::settings;
 use crate::normalize::{Binding, Interface};
 use crate::observe::{Metrics, Readiness};
 use crate::protocol::card::{self, CardBinding, Listed};
@@ -29,10 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Until a first card is known the host is asked again sooner, twice as long apart each time.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 
-/// Reads the cards of every host that has to be asked.
+/// Reads the cards of every host that has to be asked, and of those that a reload brings.
 pub struct CardReader {
     hosts: Arc<Hosts>,
-    sources: Vec<Arc<Source>>,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
 }
@@ -46,6 +46,19 @@ struct Source {
     own: Own,
     public: Option<PublicUrl>,
     card: settings::Card,
+}
+
+impl Source {
+    fn new(host: Arc<Host>) -> Self {
+        let settings = &host.settings;
+        Self {
+            authorities: settings.authorities.iter().map(|a| a.to_ascii_lowercase()).collect(),
+            own: settings.own(),
+            public: settings.public_url(),
+            card: settings.card,
+            host,
+        }
+    }
 }
 
 /// What was last learned.
@@ -64,51 +77,72 @@ enum Fetched {
 }
 
 impl CardReader {
-    /// `None` when every host lists its interfaces in the configuration.
     #[must_use]
-    pub fn new(
-        settings: &Settings,
-        hosts: &Arc<Hosts>,
-        metrics: &Arc<Metrics>,
-        readiness: &Arc<Readiness>,
-    ) -> Option<Self> {
-        let sources: Vec<_> = settings
-            .hosts
-            .iter()
-            .zip(hosts.iter())
-            .filter(|(settings, _)| settings.interfaces.is_empty())
-            .map(|(settings, host)| {
-                Arc::new(Source {
-                    host: host.clone(),
-                    authorities: settings.authorities.iter().map(|a| a.to_ascii_lowercase()).collect(),
-                    own: settings.own(),
-                    public: settings.public_url(),
-                    card: settings.card,
-                })
-            })
-            .collect();
-        (!sources.is_empty()).then(|| Self {
-            hosts: hosts.clone(),
-            sources,
-            metrics: metrics.clone(),
-            readiness: readiness.clone(),
-        })
+    pub fn new(hosts: &Arc<Hosts>, metrics: &Arc<Metrics>, readiness: &Arc<Readiness>) -> Self {
+        Self { hosts: hosts.clone(), metrics: metrics.clone(), readiness: readiness.clone() }
     }
+}
 
-    async fn watch(&self, source: &Source) {
+/// Who is asked, each in a task of its own.
+#[derive(Default)]
+struct Asked {
+    tasks: JoinSet<()>,
+    hosts: Vec<(Arc<Host>, AbortHandle)>,
+}
+
+impl Asked {
+    /// These are the hosts: what asks another one ends, what is new is begun.
+    fn are(&mut self, reader: &CardReader) {
+        let wanted = reader.hosts.all();
+        self.hosts.retain(|(host, task)| {
+            let stays = wanted.iter().any(|wanted| Arc::ptr_eq(wanted, host));
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for host in wanted.into_iter().filter(|host| host.settings.interfaces.is_empty()) {
+            if !self.hosts.iter().any(|(asked, _)| Arc::ptr_eq(asked, &host)) {
+                let watch = Watch {
+                    hosts: reader.hosts.clone(),
+                    metrics: reader.metrics.clone(),
+                    readiness: reader.readiness.clone(),
+                    source: Source::new(host.clone()),
+                };
+                self.hosts.push((host, self.tasks.spawn(watch.run())));
+            }
+        }
+    }
+}
+
+/// What asks one host.
+struct Watch {
+    hosts: Arc<Hosts>,
+    metrics: Arc<Metrics>,
+    readiness: Arc<Readiness>,
+    source: Source,
+}
+
+impl Watch {
+    async fn run(self) {
+        let source = &self.source;
         let connector = Connector::new(None);
-        let mut known = Known::default();
+        let learned = source.host.learned();
+        let mut known =
+            Known { interfaces: learned.iter().map(|i| Interface::clone(i)).collect(), ..Known::default() };
         let mut wait = FIRST_RETRY;
         loop {
             let name = &source.host.name;
-            match self.refresh(&connector, source, &mut known).await {
+            match refresh(&connector, source, &mut known).await {
                 Ok(changed) => {
                     self.metrics.card_read(name, true);
                     if changed {
                         let interfaces: Vec<_> = known.interfaces.iter().cloned().map(Arc::new).collect();
-                        self.hosts.set_interfaces(name, &interfaces);
-                        self.readiness.set(name, true);
-                        tracing::info!(host = %name, interfaces = interfaces.len(), "agent card read");
+                        let number = interfaces.len();
+                        if self.hosts.learn(&source.host, interfaces) {
+                            self.readiness.set(name, true);
+                        }
+                        tracing::info!(host = %name, interfaces = number, "agent card read");
                     }
                     wait = source.card.refresh;
                 }
@@ -122,46 +156,46 @@ impl CardReader {
             tokio::time::sleep(wait).await;
         }
     }
+}
 
-    /// Asks the host. `true` if its interfaces are others than before.
-    async fn refresh(
-        &self,
-        connector: &Connector,
-        source: &Source,
-        known: &mut Known,
-    ) -> Result<bool, &'static str> {
-        let (mut listed, etag, varies) = match fetch(connector, source, "1.0", known.etag.as_ref()).await? {
-            Fetched::NotModified if !known.varies => return Ok(false),
-            // The other card may have changed without this one.
-            Fetched::NotModified => match fetch(connector, source, "1.0", None).await? {
-                Fetched::Card { listed, etag, varies } => (listed, etag, varies),
-                Fetched::NotModified => return Ok(false),
-            },
+/// Asks the host. `true` if its interfaces are others than before.
+async fn refresh(connector: &Connector, source: &Source, known: &mut Known) -> Result<bool, &'static str> {
+    let (mut listed, etag, varies) = match fetch(connector, source, "1.0", known.etag.as_ref()).await? {
+        Fetched::NotModified if !known.varies => return Ok(false),
+        // The other card may have changed without this one.
+        Fetched::NotModified => match fetch(connector, source, "1.0", None).await? {
             Fetched::Card { listed, etag, varies } => (listed, etag, varies),
-        };
-        if varies && let Ok(Fetched::Card { listed: other, .. }) = fetch(connector, source, "0.3", None).await
-        {
-            listed.extend(other);
-        }
-        let interfaces = interfaces(listed, &source.authorities, &source.own, source.public.as_ref());
-        if interfaces.is_empty() {
-            return Err(ELSEWHERE);
-        }
-        known.etag = etag;
-        known.varies = varies;
-        let changed = interfaces != known.interfaces;
-        known.interfaces = interfaces;
-        Ok(changed)
+            Fetched::NotModified => return Ok(false),
+        },
+        Fetched::Card { listed, etag, varies } => (listed, etag, varies),
+    };
+    if varies && let Ok(Fetched::Card { listed: other, .. }) = fetch(connector, source, "0.3", None).await {
+        listed.extend(other);
     }
+    let interfaces = interfaces(listed, &source.authorities, &source.own, source.public.as_ref());
+    if interfaces.is_empty() {
+        return Err(ELSEWHERE);
+    }
+    known.etag = etag;
+    known.varies = varies;
+    let changed = interfaces != known.interfaces;
+    known.interfaces = interfaces;
+    Ok(changed)
 }
 
 #[async_trait]
 impl BackgroundService for CardReader {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let all = futures::future::join_all(self.sources.iter().map(|source| self.watch(source)));
-        tokio::select! {
-            _ = all => {}
-            _ = shutdown.changed() => {}
+        // Ends with everything it began.
+        let mut asked = Asked::default();
+        let mut replacements = self.hosts.replacements();
+        loop {
+            asked.are(self);
+            tokio::select! {
+                replaced = replacements.changed() => if replaced.is_err() { return },
+                _ = shutdown.changed() => return,
+            }
+            while asked.tasks.try_join_next().is_some() {}
         }
     }
 }

@@ -50,6 +50,16 @@ const SILENCE: Duration = Duration::from_mins(1);
 /// What Pingora gives a connection to begin with; what it means is Pingora's.
 const KEEP_ALIVE_S: u64 = 60;
 
+/// How long a connection without a request is kept when the process ends or hands over: the next request may be on
+/// its way, and gets its answer and a `Connection: close` in place of a connection that is gone.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Until the process is ending and what was under way then had time to arrive.
+async fn last_words(ending: &mut ShutdownWatch) {
+    let _ = ending.wait_for(|ending| *ending).await;
+    tokio::time::sleep(LAST_WORDS).await;
+}
+
 /// Pingora's proxy with our hooks and our connections to hosts.
 pub type Proxy = HttpProxy<Shell, Connector>;
 
@@ -82,7 +92,7 @@ async fn sort(
     let peeked = tokio::select! {
         biased;
         peeked = tokio::time::timeout(SILENCE, stream.try_peek(&mut start)) => peeked,
-        _ = ending.wait_for(|ending| *ending) => return None,
+        () = last_words(&mut ending) => return None,
     };
     let Ok(Ok(_)) = peeked else { return None };
     let h2c = start == *b"PRI";
@@ -178,7 +188,7 @@ impl Door {
         let read = tokio::select! {
             biased; // a request that is there is answered
             read = session.read_request() => read,
-            _ = ending.wait_for(|ending| *ending) => return None,
+            () = last_words(&mut ending) => return None,
         };
         match read {
             // Pingora opens no tunnels, and would say so under its own name.

@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderValue, Version};
 use pingora_http::RequestHeader;
+use tokio::sync::watch;
 
 use super::public::Public;
 use super::request;
@@ -26,8 +27,21 @@ use crate::protocol::a2a::{percent_decode, plain_path, tidy};
 /// The longest A2A route below a base: `/{tenant}/tasks/{id}/pushNotificationConfigs/{configId}`.
 const ROUTE_SEGMENTS: usize = 5;
 
-/// Every host behind the proxy.
+/// The hosts behind the proxy, which a reload replaces all at once.
 pub struct Hosts {
+    table: ArcSwap<Table>,
+    /// Told of every replacement.
+    replaced: watch::Sender<()>,
+    metrics: Arc<Metrics>,
+    /// How `Via` names this process (P-1): new in every process, so that a chain of proxies of this
+    /// kind is no loop.
+    pseudonym: String,
+    via_1: HeaderValue,
+    via_2: HeaderValue,
+}
+
+/// Every host of one configuration, and how they are told apart.
+struct Table {
     all: Vec<Arc<Host>>,
     /// By lower-case `Host` value, as configured (with or without a port).
     by_authority: HashMap<Box<str>, usize>,
@@ -38,27 +52,25 @@ pub struct Hosts {
     public_depth: usize,
     /// The host for every value that selects no other.
     fallback: Option<usize>,
-    metrics: Arc<Metrics>,
-    /// How `Via` names this process (P-1): new in every process, so that a chain of proxies of this
-    /// kind is no loop.
-    pseudonym: String,
-    via_1: HeaderValue,
-    via_2: HeaderValue,
 }
 
 /// One host, as the shell needs it.
 pub struct Host {
     pub name: String,
+    /// What it was made from.
+    pub settings: settings::Host,
     pub policy: Arc<Policy>,
     pub limits: Limits,
     pub timeouts: Timeouts,
-    pub upstreams: Upstreams,
+    pub upstreams: Arc<Upstreams>,
     /// The URL that clients know it by, if that is another one (P-3).
     pub public: Option<Public>,
     /// Where everything is counted that is no interface's.
     pub other: Arc<Lane>,
     policies: Policies,
     interfaces: ArcSwap<Interfaces>,
+    /// What its card last said well; empty where the interfaces are configured.
+    learned: ArcSwap<Vec<Arc<Interface>>>,
 }
 
 /// What a request is for.
@@ -101,32 +113,6 @@ struct Interfaces {
 
 impl Hosts {
     pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Self {
-        let all: Vec<_> = settings.hosts.iter().map(|host| Arc::new(Host::new(host, metrics))).collect();
-        let mut by_authority = HashMap::new();
-        let mut fallback = None;
-        for (index, host) in settings.hosts.iter().enumerate() {
-            if host.authorities.is_empty() {
-                fallback = fallback.or(Some(index));
-            }
-            for authority in &host.authorities {
-                by_authority.entry(authority.to_ascii_lowercase().into_boxed_str()).or_insert(index);
-            }
-        }
-        let public = || all.iter().enumerate().filter_map(|(n, host)| Some((n, host.public.as_ref()?.url())));
-        for (index, url) in public().filter(|(_, url)| url.path().is_empty()) {
-            // Where clients know a host by an authority alone, that is one of its authorities.
-            by_authority.entry(url.authority().into()).or_insert(index);
-        }
-        let mut by_public_path: HashMap<_, HashMap<_, _>> = HashMap::new();
-        let mut public_depth = 0;
-        for (index, url) in public().filter(|(_, url)| !url.path().is_empty()) {
-            public_depth = public_depth.max(url.path().matches('/').count());
-            by_public_path
-                .entry(url.authority().into())
-                .or_default()
-                .entry(url.path().into())
-                .or_insert(index);
-        }
         let pseudonym = pseudonym();
         // Shared by every request's copy; the name is letters, digits and dashes.
         let via = |protocol: &str| {
@@ -135,11 +121,8 @@ impl Hosts {
         };
         let (via_1, via_2) = (via("1.1"), via("2.0"));
         Self {
-            all,
-            by_authority,
-            by_public_path,
-            public_depth,
-            fallback,
+            table: ArcSwap::from_pointee(Table::new(&settings.hosts, &[], metrics)),
+            replaced: watch::Sender::new(()),
             metrics: metrics.clone(),
             pseudonym,
             via_1,
@@ -147,32 +130,26 @@ impl Hosts {
         }
     }
 
+    /// These are the hosts for every request that comes from here on; one under way keeps its own. A host
+    /// whose settings are the same stays as it is, and one of the same name keeps what was learned.
+    pub fn replace(&self, hosts: &[settings::Host]) {
+        let known = self.all();
+        self.table.store(Arc::new(Table::new(hosts, &known, &self.metrics)));
+        self.replaced.send_replace(());
+    }
+
+    /// Changes whenever the hosts were replaced.
+    pub fn replacements(&self) -> watch::Receiver<()> {
+        self.replaced.subscribe()
+    }
+
     /// The host that `authority` (a `Host` header or `:authority`) selects: one whose public URL has
     /// this authority and `path` below it, else one that lists the authority, with its port or
     /// without, else the host that takes all others.
-    pub fn select(&self, authority: &str, path: &str) -> Option<&Arc<Host>> {
-        self.index_of(authority, path).or(self.fallback).and_then(|index| self.all.get(index))
-    }
-
-    fn index_of(&self, authority: &str, path: &str) -> Option<usize> {
-        if self.by_authority.is_empty() && self.by_public_path.is_empty() {
-            return None;
-        }
-        let authority: Cow<'_, str> = if authority.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            authority.to_ascii_lowercase().into()
-        } else {
-            authority.into()
-        };
-        let named = [authority.as_ref(), without_port(&authority)].map(|name| self.by_public_path.get(name));
-        if named.iter().any(Option::is_some) {
-            let at = |above: &str| named.iter().flatten().find_map(|paths| paths.get(above)).copied();
-            // The longest that there is.
-            if let Some(index) = heads(path).take(self.public_depth).filter_map(at).last() {
-                return Some(index);
-            }
-        }
-        let found = self.by_authority.get(authority.as_ref());
-        found.or_else(|| self.by_authority.get(without_port(&authority))).copied()
+    pub fn select(&self, authority: &str, path: &str) -> Option<Arc<Host>> {
+        let table = self.table.load();
+        let index = table.index_of(authority, path).or(table.fallback)?;
+        table.all.get(index).cloned()
     }
 
     /// Finds the request's host and, if rules bind it, what its answer is fed to. `None` when the
@@ -199,21 +176,27 @@ impl Hosts {
             let card = host.public.as_ref().and_then(|public| public.card(&host.policy, request, path));
             (card.map(Machine::Card), host.other.clone())
         };
-        Some(Routed { host: host.clone(), machine, lane })
+        Some(Routed { host, machine, lane })
     }
 
     /// Every host, in the order of the configuration.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Host>> {
-        self.all.iter()
+    pub fn all(&self) -> Vec<Arc<Host>> {
+        self.table.load().all.clone()
     }
 
-    /// Replaces what is known of a host's interfaces (I-1); requests under way keep what they have.
-    /// An unknown name changes nothing and is answered with `false`.
-    pub fn set_interfaces(&self, host: &str, interfaces: &[Arc<Interface>]) -> bool {
-        let Some(host) = self.all.iter().find(|known| known.name == host) else { return false };
-        let table = Interfaces::new(&host.name, interfaces, &host.policies, &self.metrics);
+    /// Each host's name and whether its interfaces are known (I-1).
+    pub fn known(&self) -> Vec<(String, bool)> {
+        let table = self.table.load();
+        table.all.iter().map(|host| (host.name.clone(), host.is_known())).collect()
+    }
+
+    /// Replaces what is known of a host's interfaces (I-1); requests under way keep what they have. `false` if a
+    /// reload has put another host in its place.
+    pub fn learn(&self, host: &Arc<Host>, interfaces: Vec<Arc<Interface>>) -> bool {
+        let table = Interfaces::new(&host.name, &interfaces, &host.policies, &self.metrics);
         host.interfaces.store(Arc::new(table));
-        true
+        host.learned.store(Arc::new(interfaces));
+        self.table.load().all.iter().any(|known| Arc::ptr_eq(known, host))
     }
 
     pub fn pseudonym(&self) -> &str {
@@ -226,21 +209,115 @@ impl Hosts {
     }
 }
 
+impl Table {
+    /// `known` are hosts that may stay.
+    fn new(hosts: &[settings::Host], known: &[Arc<Host>], metrics: &Arc<Metrics>) -> Self {
+        let make = |settings: &settings::Host| match known.iter().find(|host| host.name == settings.name) {
+            Some(host) if host.settings == *settings => host.clone(),
+            Some(host) => Arc::new(Host::instead_of(host, settings, metrics)),
+            None => Arc::new(Host::new(settings, metrics)),
+        };
+        let all: Vec<_> = hosts.iter().map(make).collect();
+        let mut by_authority = HashMap::new();
+        let mut fallback = None;
+        for (index, host) in hosts.iter().enumerate() {
+            if host.authorities.is_empty() {
+                fallback = fallback.or(Some(index));
+            }
+            for authority in &host.authorities {
+                by_authority.entry(authority.to_ascii_lowercase().into_boxed_str()).or_insert(index);
+            }
+        }
+        let public = || all.iter().enumerate().filter_map(|(n, host)| Some((n, host.public.as_ref()?.url())));
+        for (index, url) in public().filter(|(_, url)| url.path().is_empty()) {
+            // Where clients know a host by an authority alone, that is one of its authorities.
+            by_authority.entry(url.authority().into()).or_insert(index);
+        }
+        let mut by_public_path: HashMap<_, HashMap<_, _>> = HashMap::new();
+        let mut public_depth = 0;
+        for (index, url) in public().filter(|(_, url)| !url.path().is_empty()) {
+            public_depth = public_depth.max(url.path().matches('/').count());
+            by_public_path
+                .entry(url.authority().into())
+                .or_default()
+                .entry(url.path().into())
+                .or_insert(index);
+        }
+        Self { all, by_authority, by_public_path, public_depth, fallback }
+    }
+
+    fn index_of(&self, authority: &str, path: &str) -> Option<usize> {
+        if self.by_authority.is_empty() && self.by_public_path.is_empty() {
+            return None;
+        }
+        let authority: Cow<'_, str> = if authority.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            authority.to_ascii_lowercase().into()
+        } else {
+            authority.into()
+        };
+        let named = [authority.as_ref(), without_port(&authority)].map(|name| self.by_public_path.get(name));
+        if named.iter().any(Option::is_some) {
+            let at = |above: &str| named.iter().flatten().find_map(|paths| paths.get(above)).copied();
+            // The longest that there is.
+            if let Some(index) = heads(path).take(self.public_depth).filter_map(at).last() {
+                return Some(index);
+            }
+        }
+        let found = self.by_authority.get(authority.as_ref());
+        found.or_else(|| self.by_authority.get(without_port(&authority))).copied()
+    }
+}
+
 impl Host {
     fn new(host: &settings::Host, metrics: &Arc<Metrics>) -> Self {
+        let upstreams = Arc::new(Upstreams::new(&host.upstreams, host.timeouts));
+        Self::with(host, upstreams, Vec::new(), metrics)
+    }
+
+    /// With what is known of the host of this name: what its card said, and where its upstreams are.
+    fn instead_of(old: &Self, host: &settings::Host, metrics: &Arc<Metrics>) -> Self {
+        let same = (&old.settings.upstreams, old.timeouts) == (&host.upstreams, host.timeouts);
+        let upstreams = if same {
+            old.upstreams.clone()
+        } else {
+            Arc::new(Upstreams::new(&host.upstreams, host.timeouts))
+        };
+        let learned = if host.interfaces.is_empty() { old.learned() } else { Vec::new() };
+        Self::with(host, upstreams, learned, metrics)
+    }
+
+    fn with(
+        host: &settings::Host,
+        upstreams: Arc<Upstreams>,
+        learned: Vec<Arc<Interface>>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
         let policies = Policies::new(host);
-        let interfaces = Interfaces::new(&host.name, &host.interfaces, &policies, metrics);
+        let known = if host.interfaces.is_empty() { &learned } else { &host.interfaces };
+        let interfaces = Interfaces::new(&host.name, known, &policies, metrics);
         Self {
             name: host.name.clone(),
+            settings: host.clone(),
             policy: host.policy.clone(),
             limits: host.limits,
             timeouts: host.timeouts,
-            upstreams: Upstreams::new(&host.upstreams, host.timeouts),
+            upstreams,
             public: Public::new(host),
             other: metrics.lane(&host.name, "other", None, host.policy.mode),
             policies,
             interfaces: ArcSwap::from_pointee(interfaces),
+            learned: ArcSwap::from_pointee(learned),
         }
+    }
+
+    /// What its card last said well.
+    pub fn learned(&self) -> Vec<Arc<Interface>> {
+        Vec::clone(&self.learned.load())
+    }
+
+    /// Its interfaces are known (I-1).
+    fn is_known(&self) -> bool {
+        !self.settings.interfaces.is_empty() || !self.learned.load().is_empty()
     }
 
     /// The first interface that `path` may belong to and `accept` takes: a JSON-RPC interface on
@@ -413,7 +490,8 @@ mod tests {
     }
 
     fn hosts(hosts: Vec<settings::Host>) -> Hosts {
-        let settings = Settings { listen: String::new(), services: 1, grace: Duration::ZERO, hosts };
+        let settings =
+            Settings { listen: String::new(), services: 1, grace: Duration::ZERO, handover: None, hosts };
         Hosts::new(&settings, &Metrics::new())
     }
 
@@ -482,8 +560,8 @@ mod tests {
             ("d.example:8443", "/d/x", Some("d")),
             ("d.example", "/d/x", None),
         ] {
-            let found = hosts.select(authority, path).map(|host| host.name.as_str());
-            assert_eq!(found, name, "{authority}{path}");
+            let found = hosts.select(authority, path).map(|host| host.name.clone());
+            assert_eq!(found.as_deref(), name, "{authority}{path}");
         }
     }
 
@@ -539,9 +617,45 @@ mod tests {
         let hosts = hosts(vec![host("a", &[], &[])]);
         assert_eq!(found(&hosts, "/x"), ["unknown"]);
         let learned = Interface { path: "/x".into(), binding: Binding::JsonRpc, versions: vec![] };
-        assert!(hosts.set_interfaces("a", &[Arc::new(learned)]));
+        assert!(hosts.learn(&hosts.all()[0], vec![Arc::new(learned)]));
         assert_eq!(found(&hosts, "/x"), ["JSONRPC /x"]);
         assert_eq!(found(&hosts, "/y"), [""; 0]);
-        assert!(!hosts.set_interfaces("b", &[]));
+    }
+
+    /// A host that is the same stays; one with other settings keeps what its card said; one that is gone is
+    /// gone for the next request, and lives on for one that has it.
+    #[test]
+    fn a_replacement_keeps_what_stays() {
+        let before =
+            vec![host("same", &["same"], &[]), host("other", &["other"], &[]), host("gone", &[], &[])];
+        let hosts = hosts(before.clone());
+        let old = hosts.all();
+        let learned = Arc::new(Interface {
+            path: "/x".into(),
+            binding: Binding::JsonRpc,
+            versions: vec!["1.0".into()],
+        });
+        for host in &old {
+            assert!(hosts.learn(host, vec![learned.clone()]));
+        }
+        let mut after = before[..2].to_vec();
+        after[1].policy = Arc::new(Policy { mode: Mode::Observe, ..Policy::default() });
+        after.push(host("new", &[], &[]));
+        let told = hosts.replacements();
+        hosts.replace(&after);
+        assert!(told.has_changed().unwrap());
+        let new = hosts.all();
+        assert!(Arc::ptr_eq(&new[0], &old[0]));
+        assert!(!Arc::ptr_eq(&new[1], &old[1]) && Arc::ptr_eq(&new[1].upstreams, &old[1].upstreams));
+        assert_eq!((new[1].learned(), new[1].policy.mode), (vec![learned.clone()], Mode::Observe));
+        assert_eq!(hosts.select("whoever", "/").unwrap().name, "new");
+        let known = [("same", true), ("other", true), ("new", false)].map(|(name, is)| (name.to_owned(), is));
+        assert_eq!(hosts.known(), known);
+        assert!(!hosts.learn(&old[2], vec![learned.clone()]));
+
+        // Once the interfaces are configured, the card has no say.
+        after[1].interfaces = vec![Arc::new(Interface { path: "/y".into(), ..Interface::clone(&learned) })];
+        hosts.replace(&after);
+        assert!(hosts.all()[1].learned().is_empty() && hosts.known()[1].1);
     }
 }

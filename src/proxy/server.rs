@@ -7,10 +7,12 @@ use pingora::apps::HttpServerOptions;
 use pingora::connectors::ConnectorOptions;
 use pingora::listeners::{L4BufferSettings, ListenerConfig, TcpSocketOptions};
 use pingora::proxy::ProxyServiceBuilder;
-use pingora::server::configuration::ServerConf;
-use pingora::server::{RunArgs, Server, ShutdownSignalWatch};
+use pingora::server::configuration::{Opt, ServerConf};
+use pingora::server::{ExecutionPhase, RunArgs, Server, ShutdownSignalWatch};
 use pingora::services::ServiceWithDependents;
 use pingora::services::listening::Service;
+
+use tokio::sync::broadcast;
 
 use super::routes::Hosts;
 use super::service::Shell;
@@ -39,7 +41,7 @@ impl Assembly {
     /// writes the port with another number of leading zeros and `SO_REUSEPORT` does the rest.
     #[must_use]
     pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Self {
-        let conf = ServerConf {
+        let mut conf = ServerConf {
             threads: 1,
             work_stealing: false,
             upstream_keepalive_pool_size: POOL,
@@ -51,11 +53,17 @@ impl Assembly {
             graceful_shutdown_timeout_seconds: Some(RUNTIME_EXIT_S),
             ..ServerConf::default()
         };
-        let mut server = Server::new_with_opt_and_conf(None, conf);
+        let mut opt = Opt::default();
+        if let Some(handover) = &settings.handover {
+            conf.upgrade_sock.clone_from(&handover.socket);
+            opt.upgrade = handover.receives;
+        }
+        let mut server = Server::new_with_opt_and_conf(opt, conf);
+        // Waits for the sockets of the process before, if it is to receive them.
         server.bootstrap();
 
         let hosts = Arc::new(Hosts::new(settings, metrics));
-        for index in 0..settings.services.max(1) {
+        for index in 0..services(settings) {
             server.add_service(service(&server.configuration, &hosts, &settings.listen, index));
         }
         Self { server, hosts }
@@ -65,6 +73,12 @@ impl Assembly {
     #[must_use]
     pub fn hosts(&self) -> Arc<Hosts> {
         self.hosts.clone()
+    }
+
+    /// Tells how far a shutdown or a hand-over is.
+    #[must_use]
+    pub fn phases(&self) -> broadcast::Receiver<ExecutionPhase> {
+        self.server.watch_execution_phase()
     }
 
     /// Pingora's configuration, for building further services.
@@ -96,6 +110,25 @@ pub fn run(settings: &Settings, metrics: &Arc<Metrics>, extra: Vec<Box<dyn Servi
         assembly.add(service);
     }
     assembly.run();
+}
+
+/// Sockets that Pingora hands over at the most, one kept for the admin pages.
+const HANDED_SOCKETS: usize = 32 - 1;
+/// Bytes of all their names, less those for the admin pages' and what is between them.
+const HANDED_NAMES: usize = 2048 - 300;
+
+/// How many services there are: no more than can be handed over, where that is wanted.
+fn services(settings: &Settings) -> usize {
+    let wanted = settings.services.max(1);
+    if settings.handover.is_none() {
+        return wanted;
+    }
+    let mut names = 0;
+    let fits = (0..wanted.min(HANDED_SOCKETS)).take_while(|index| {
+        names += settings.listen.len() + index + 1;
+        names <= HANDED_NAMES
+    });
+    fits.count().max(1)
 }
 
 /// The pieces of one service: connections arrive at [`front::enter`], requests leave on [`joined`] connections.
@@ -130,8 +163,10 @@ fn respelled(listen: &str, zeros: usize) -> String {
 #[cfg(test)]
 mod tests {
     use std::net::ToSocketAddrs;
+    use std::time::Duration;
 
-    use super::respelled;
+    use super::super::settings::Handover;
+    use super::*;
 
     #[test]
     fn respelled_addresses_are_the_same_address() {
@@ -142,5 +177,22 @@ mod tests {
         }
         assert!(respelled("[::1]:9", 3).to_socket_addrs().is_ok());
         assert!(respelled("localhost:9", 3).to_socket_addrs().is_ok());
+    }
+
+    /// What Pingora sends in one message has room for these sockets and names.
+    #[test]
+    fn no_more_services_than_can_be_handed_over() {
+        let settings = |listen: &str, handover| Settings {
+            listen: listen.into(),
+            services: 64,
+            grace: Duration::ZERO,
+            handover,
+            hosts: Vec::new(),
+        };
+        let handover = || Some(Handover { socket: "/run/x/s".into(), receives: false });
+        assert_eq!(services(&settings("0.0.0.0:8080", None)), 64);
+        assert_eq!(services(&settings("0.0.0.0:8080", handover())), HANDED_SOCKETS);
+        let long = format!("{}:8080", "a".repeat(253));
+        assert_eq!(services(&settings(&long, handover())), 6);
     }
 }

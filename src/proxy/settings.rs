@@ -15,11 +15,22 @@ pub struct Settings {
     pub services: usize,
     /// How long a shutdown waits for requests in flight.
     pub grace: Duration,
+    /// How a new process takes this one's place; `None`: it cannot.
+    pub handover: Option<Handover>,
     pub hosts: Vec<Host>,
 }
 
-/// One host behind the proxy.
+/// Listening sockets go from one process to the next over this.
 #[derive(Debug, Clone)]
+pub struct Handover {
+    /// The Unix socket they are sent over, in a directory of the service's own.
+    pub socket: String,
+    /// This process takes over from one that runs.
+    pub receives: bool,
+}
+
+/// One host behind the proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Names the host in metrics and logs.
     pub name: String,
@@ -63,7 +74,7 @@ pub struct InterfaceMode {
 }
 
 /// How the agent card is read, where no interface is configured (I-1).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Card {
     /// Time between two readings.
     pub refresh: Duration,
@@ -78,20 +89,20 @@ impl Default for Card {
 }
 
 /// One address of a host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
     /// `NAME:PORT` or `ADDRESS:PORT`.
     pub address: String,
 }
 
 /// Bounds on what a client may send (P-1).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub request_bytes: u64,
 }
 
 /// Silence that is tolerated, not length (U-3).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     pub connect: Duration,
     pub read: Duration,

@@ -51,6 +51,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
         listen: format!("127.0.0.1:{}", free_port()),
         services: 1,
         grace: Duration::ZERO,
+        handover: None,
         hosts: vec![Host {
             name: "legacy".into(),
             upstreams: upstreams.iter().map(|at| Upstream { address: at.to_string() }).collect(),
@@ -93,7 +94,8 @@ impl Proxy {
         let (counts, ready) = (metrics.clone(), readiness.clone());
         thread::spawn(move || {
             let mut assembly = Assembly::new(&settings, &counts);
-            if learns && let Some(reader) = CardReader::new(&settings, &assembly.hosts(), &counts, &ready) {
+            if learns {
+                let reader = CardReader::new(&assembly.hosts(), &counts, &ready);
                 assembly.add(Box::new(background_service("agent cards", reader)));
             }
             assembly.run_until(Box::new(Never));
@@ -404,6 +406,11 @@ impl Connection {
             true
         };
         message.body = body;
+    }
+
+    /// The body of an answer whose head was read.
+    pub fn read_body(&mut self, answer: &mut Answer) {
+        self.body(answer, true);
     }
 
     /// A request; `None` when the connection ended instead.

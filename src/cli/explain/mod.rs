@@ -233,7 +233,7 @@ fn hosts(args: &Args, asked: &Asked, notes: &mut Vec<String>) -> Result<Hosts, S
     let effective = effective.map_err(|problems| {
         problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\na2a-errata: ")
     })?;
-    let mut settings = settings(&effective.model);
+    let mut settings = settings(&effective.model, false);
     for host in settings.hosts.iter_mut().filter(|host| host.interfaces.is_empty()) {
         match &args.card {
             Some(path) => {

@@ -1,0 +1,145 @@
+//! Reading the configuration again while the proxy runs: on `SIGHUP`, and on `POST /-/reload` (admin).
+//!
+//! The sources are those of the start. What cannot be used is refused as a whole and the old configuration runs
+//! on; what can be used is in effect for the next request, while requests under way keep their host as it was.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::run;
+use super::sources::Sources;
+use crate::config::{Effective, Model, Problems};
+use crate::observe::{Metrics, Readiness, Shown};
+use crate::proxy::Hosts;
+
+/// What a new configuration reaches.
+pub(super) struct Reloader {
+    sources: Sources,
+    /// The one in effect; its lock lets one reload happen after the other.
+    current: Mutex<Model>,
+    hosts: Arc<Hosts>,
+    metrics: Arc<Metrics>,
+    readiness: Arc<Readiness>,
+    shown: Arc<Shown>,
+}
+
+impl Reloader {
+    pub(super) fn new(
+        sources: Sources,
+        model: Model,
+        hosts: Arc<Hosts>,
+        metrics: Arc<Metrics>,
+        readiness: Arc<Readiness>,
+        shown: Arc<Shown>,
+    ) -> Self {
+        Self { sources, current: Mutex::new(model), hosts, metrics, readiness, shown }
+    }
+
+    /// Reads the configuration and puts it into effect. Says what changed, or everything that is wrong.
+    pub(super) fn reload(&self) -> Result<String, Vec<String>> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.sources.load().and_then(|effective| unchangeable(&current, effective)) {
+            Ok(effective) => {
+                let changes = changes(&current, &effective.model);
+                self.apply(&effective);
+                *current = effective.model;
+                self.metrics.reloaded(None);
+                tracing::info!(changes, "configuration reloaded");
+                Ok(changes)
+            }
+            Err(problems) => {
+                let says: Vec<String> =
+                    problems.0.iter().map(|problem| problem.shown().to_string()).collect();
+                for problem in &says {
+                    tracing::error!(problem, "configuration not reloaded; the one before stays in effect");
+                }
+                self.metrics.reloaded(Some(says.clone()));
+                Err(says)
+            }
+        }
+    }
+
+    fn apply(&self, effective: &Effective) {
+        self.hosts.replace(&run::hosts(&effective.model));
+        self.readiness.replace(self.hosts.known());
+        // What a card taught in between was set on the list before.
+        for (name, _) in self.hosts.known().into_iter().filter(|(_, known)| *known) {
+            self.readiness.set(&name, true);
+        }
+        self.metrics.hosts_are(effective.model.hosts.iter().map(|host| host.name.clone()));
+        self.shown.set(effective.shown());
+    }
+}
+
+/// Refuses what takes a new process.
+fn unchangeable(current: &Model, effective: Effective) -> Result<Effective, Problems> {
+    let new = &effective.model;
+    let pairs = [
+        ("listen.address", &current.listen.address, &new.listen.address),
+        ("listen.handover", &current.listen.handover, &new.listen.handover),
+        ("admin.address", &current.admin.address, &new.admin.address),
+    ];
+    let problems: Vec<_> = pairs
+        .into_iter()
+        .filter(|(_, old, new)| old != new)
+        .map(|(key, old, _)| {
+            effective.problem(
+                key,
+                &format!("cannot change while the proxy runs; restart it, or write \"{old}\" again"),
+            )
+        })
+        .collect();
+    if problems.is_empty() { Ok(effective) } else { Err(Problems(problems)) }
+}
+
+/// Which hosts are new, gone or other than before.
+fn changes(old: &Model, new: &Model) -> String {
+    let find = |model: &Model, name: &str| model.hosts.iter().find(|host| host.name == name).cloned();
+    let names = |model: &Model, is: &dyn Fn(&str) -> bool| -> Vec<String> {
+        model.hosts.iter().map(|host| host.name.clone()).filter(|name| is(name)).collect()
+    };
+    let lists = [
+        ("new", names(new, &|name| find(old, name).is_none())),
+        ("changed", names(new, &|name| find(old, name).is_some_and(|host| find(new, name) != Some(host)))),
+        ("gone", names(old, &|name| find(new, name).is_none())),
+    ];
+    let says: Vec<String> = lists
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {}", names.join(" ")))
+        .collect();
+    if says.is_empty() { "no host changed".to_owned() } else { says.join("; ") }
+}
+
+/// Reloads whenever `SIGHUP` comes.
+pub(super) struct OnHangUp {
+    pub(super) reloader: Arc<Reloader>,
+    pub(super) hang_ups: Mutex<Option<Signal>>,
+}
+
+/// Takes `SIGHUP` from here on, which would end the process otherwise.
+pub(super) fn catch_hang_ups() -> std::io::Result<Signal> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { signal(SignalKind::hangup()) })
+}
+
+#[async_trait]
+impl BackgroundService for OnHangUp {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let hang_ups = self.hang_ups.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut hang_ups) = hang_ups else { return };
+        loop {
+            tokio::select! {
+                _ = hang_ups.recv() => {
+                    // What it says is logged and shown.
+                    let _ = self.reloader.reload();
+                }
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
+}

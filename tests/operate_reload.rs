@@ -1,0 +1,598 @@
+//! What changes while it runs: the configuration by a reload, the binary by an upgrade. Nothing that is under way
+//! notices.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+#[path = "support/binary.rs"]
+mod binary;
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use binary::{Running, ask, command, exchange, free_port, text};
+use support::{CALL, Connection, ERROR, PATIENCE, SUCCESS, ScriptedHost, Visit, eventually, post, sized};
+
+const STREAM: &str =
+    r#"{"jsonrpc":"2.0","id":7,"method":"SendStreamingMessage","params":{"message":{"messageId":"m"}}}"#;
+/// Events of one stream, and the time between two.
+const EVENTS: usize = 20;
+const PACE: Duration = Duration::from_millis(50);
+
+/// A proxy with a configuration file that can be written anew.
+struct Stage {
+    directory: tempfile::TempDir,
+    listen: u16,
+    admin: u16,
+    started: usize,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // Others can enter what `tempdir` makes on some systems.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        Self { directory, listen: free_port(), admin: free_port(), started: 0 }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("a.toml")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("handover.sock")
+    }
+
+    /// The listeners, and then these tables.
+    fn write(&self, tables: &str) {
+        let listeners = format!(
+            "[listen]\naddress = \"127.0.0.1:{}\"\nhandover = \"{}\"\n[admin]\naddress = \"127.0.0.1:{}\"\n",
+            self.listen,
+            self.socket().display(),
+            self.admin
+        );
+        fs::write(self.file(), listeners + tables).unwrap();
+    }
+
+    fn start(&mut self, more: &[&str]) -> Process {
+        self.started += 1;
+        let log = self.directory.path().join(format!("{}.log", self.started));
+        let mut command = command();
+        command.args(["run", "--log-level", "info", "--config"]).arg(self.file()).args(more);
+        command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        Process { running: Running(command.spawn().unwrap()), log }
+    }
+
+    fn started(&mut self, tables: &str) -> Process {
+        self.write(tables);
+        let process = self.start(&[]);
+        assert!(ask(self.admin, "GET /livez").starts_with("HTTP/1.1 200 "));
+        process
+    }
+
+    /// `POST /-/reload`, from here: status line and text.
+    fn reload(&self) -> String {
+        let request =
+            "POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        text(&exchange(self.admin, request.as_bytes()))
+    }
+
+    fn metric(&self, series: &str) -> Option<f64> {
+        let page = ask(self.admin, "GET /metrics");
+        let line = page.lines().find_map(|line| line.strip_prefix(&format!("a2a_errata_{series} ")))?;
+        Some(line.trim().parse().unwrap())
+    }
+
+    fn call(&self) -> String {
+        let mut client = Connection::connect(([127, 0, 0, 1], self.listen).into());
+        client.send(post("/a2a", CALL));
+        client.answer().text()
+    }
+}
+
+struct Process {
+    running: Running,
+    log: PathBuf,
+}
+
+impl Process {
+    fn signal(&self, name: &str) {
+        let pid = self.running.0.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    #[track_caller]
+    fn assert_logs(&self, words: &str) {
+        eventually(|| self.log().contains(words), || format!("{words} is not in\n{}", self.log()));
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    fn ends_within(&mut self, patience: Duration) {
+        let end = Instant::now() + patience;
+        while self.running.0.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < end, "it still runs:\n{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn host(name: &str, upstream: &ScriptedHost, mode: &str) -> String {
+    format!(
+        "[[hosts]]\nname = \"{name}\"\nupstreams = [\"{}\"]\nmode = \"{mode}\"\n[[hosts.interfaces]]\npath = \"/a2a\"\n",
+        upstream.address
+    )
+}
+
+/// I-5: observed first, then enforced, by a signal; the numbers go on.
+#[test]
+fn i5_observe_becomes_enforce_by_a_reload() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let process = stage.started(&host("legacy", &upstream, "observe"));
+    assert_eq!(stage.call(), ERROR);
+    stage.write(&host("legacy", &upstream, "enforce"));
+    assert_eq!(stage.call(), ERROR, "nothing is read before it is asked for");
+    process.signal("HUP");
+    process.assert_logs("configuration reloaded");
+    assert!(!stage.call().contains("acme"));
+    let of = |what: &str| {
+        stage.metric(&format!("{what},host=\"legacy\",interface=\"/a2a\",outcome=\"rewritten\"}}"))
+    };
+    eventually(
+        || of("responses_total{binding=\"JSONRPC\"") == Some(3.0),
+        || ask(stage.admin, "GET /metrics"),
+    );
+    assert_eq!(stage.metric(r#"mode_info{host="legacy",interface="/a2a",mode="enforce"}"#), Some(1.0));
+    assert_eq!(stage.metric(r#"config_reloads_total{result="ok"}"#), Some(1.0));
+    assert!(ask(stage.admin, "GET /config").contains("mode = \"enforce\""));
+
+    stage.write(&host("legacy", &upstream, "observe"));
+    let says = stage.reload();
+    assert!(says.starts_with("HTTP/1.1 200 ") && says.ends_with("reloaded; changed: legacy\n"), "{says}");
+    assert_eq!(stage.call(), ERROR);
+    assert!(stage.reload().ends_with("reloaded; no host changed\n"));
+}
+
+/// A bad one is refused as a whole: the old one runs on, and everybody who looks is told why.
+#[test]
+fn a_bad_configuration_is_refused_and_the_old_one_runs_on() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let process = stage.started(&host("legacy", &upstream, "observe"));
+    let before = ask(stage.admin, "GET /config").split_once("\r\n\r\n").unwrap().1.to_owned();
+    let bad = host("legacy", &upstream, "enforce")
+        .replace("path = ", "disclosure = { words = [\" acme\"] }\npath = ");
+    let file = stage.file();
+    let place = format!("{}:11:1: ", file.display());
+    for (tables, says) in [
+        (bad.clone(), format!("{place}hosts[0].interfaces[0].disclosure: unknown key")),
+        (
+            host("legacy", &upstream, "enforced"),
+            "hosts[0].mode = \"enforced\": must be \"enforce\" or".to_owned(),
+        ),
+        ("[[hosts]\n".to_owned(), "not TOML".to_owned()),
+        (String::new(), "there is no host".to_owned()),
+    ] {
+        stage.write(&tables);
+        let answer = stage.reload();
+        assert!(answer.starts_with("HTTP/1.1 422 ") && answer.contains(&says), "{says}\nis not in\n{answer}");
+        assert!(answer.contains(&file.display().to_string()), "{answer}");
+        assert_eq!(stage.call(), ERROR);
+        let page = ask(stage.admin, "GET /");
+        assert!(page.contains("not reloaded"), "{page}");
+    }
+    assert_eq!(stage.metric(r#"config_reloads_total{result="refused"}"#), Some(4.0));
+    assert_eq!(stage.metric("config_last_reload_successful"), Some(0.0));
+    process.assert_logs("configuration not reloaded; the one before stays in effect");
+    process.assert_logs("hosts[0].interfaces[0].disclosure: unknown key");
+    assert_eq!(ask(stage.admin, "GET /config").split_once("\r\n\r\n").unwrap().1, before);
+    let report = ask(stage.admin, "GET /report");
+    assert!(report.contains("\"refused\": {"), "{report}");
+
+    // D-4: a secret that is written wrong is not shown either.
+    let secret =
+        host("legacy", &upstream, "observe").replace("mode", "disclosure.words = [\" acme-secret\"]\nmode");
+    stage.write(&secret);
+    let answer = stage.reload();
+    assert!(answer.contains("hosts[0].disclosure.words[0] = \"***\""), "{answer}");
+    let seen = answer + &ask(stage.admin, "GET /") + &process.log();
+    assert!(!seen.contains("acme-secret"), "{seen}");
+
+    fs::remove_file(&file).unwrap();
+    assert!(stage.reload().contains("cannot be read"));
+    stage.write(&host("legacy", &upstream, "enforce"));
+    assert!(stage.reload().starts_with("HTTP/1.1 200 "));
+    assert_eq!(stage.metric("config_last_reload_successful"), Some(1.0));
+    assert!(!ask(stage.admin, "GET /").contains("not reloaded"));
+}
+
+/// Sockets stay where they are; to say so beats to half obey.
+#[test]
+fn what_takes_a_new_process_is_named() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let _process = stage.started(&host("legacy", &upstream, "observe"));
+    let (listen, admin) = (stage.listen, stage.admin);
+    stage.write(&host("legacy", &upstream, "enforce"));
+    let text = fs::read_to_string(stage.file()).unwrap();
+    for (key, from, to) in [
+        ("listen.address", format!("127.0.0.1:{listen}"), format!("127.0.0.1:{}", free_port())),
+        ("admin.address", format!("127.0.0.1:{admin}"), format!("127.0.0.1:{}", free_port())),
+        ("listen.handover", stage.socket().display().to_string(), "/run/other.sock".to_owned()),
+    ] {
+        fs::write(stage.file(), text.replace(&from, &to)).unwrap();
+        let answer = stage.reload();
+        assert!(answer.starts_with("HTTP/1.1 422 "), "{answer}");
+        let says = format!(
+            "{key} = \"{to}\": cannot change while the proxy runs; restart it, or write \"{from}\" again"
+        );
+        assert!(answer.contains(&says), "{says}\nis not in\n{answer}");
+        assert_eq!(stage.call(), ERROR);
+    }
+    let from_a_page = "POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let answer = binary::text(&exchange(admin, from_a_page.as_bytes()));
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+}
+
+/// Hosts come and go, with their cards and their series; a stream keeps the host it began with.
+#[test]
+fn hosts_come_and_go() {
+    let upstream = ScriptedHost::start(|visit| {
+        while let Some(request) = visit.request() {
+            if request.first_line.contains("agent-card.json") {
+                let card = r#"{"name":"a","supportedInterfaces":[{"url":"http://h/learned","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}"#;
+                visit.send(sized(200, card));
+            } else if request.text().contains("SendStreamingMessage") {
+                stream(visit);
+            } else {
+                visit.send(sized(200, ERROR));
+            }
+        }
+    });
+    let mut stage = Stage::new();
+    let by_card = |name: &str, mode: &str| {
+        format!("[[hosts]]\nname = \"{name}\"\nupstreams = [\"{}\"]\nmode = \"{mode}\"\n", upstream.address)
+    };
+    let process = stage.started(&by_card("first", "observe"));
+    let ready = |host: &str| ask(stage.admin, &format!("GET /readyz/{host}")).starts_with("HTTP/1.1 200 ");
+    eventually(|| ready("first"), || process.log());
+    let cards = || upstream.requests().iter().filter(|r| r.first_line.contains("agent-card")).count();
+    let read = cards();
+
+    // The same host, enforced: what its card said is known at once.
+    stage.write(&by_card("first", "enforce"));
+    assert!(stage.reload().starts_with("HTTP/1.1 200 "));
+    assert!(ready("first"));
+    let mut client = Connection::connect(([127, 0, 0, 1], stage.listen).into());
+    client.send(post("/learned", CALL));
+    assert!(!client.answer().text().contains("acme"));
+    eventually(|| cards() > read, || "its card is read on".into());
+
+    // A host takes its place in the middle of a stream.
+    let mut streaming = Connection::connect(([127, 0, 0, 1], stage.listen).into());
+    streaming.send(post("/learned", STREAM));
+    let first = streaming.head().unwrap();
+    assert_eq!(first.header("content-type"), Some("text/event-stream"));
+    stage.write(&by_card("second", "enforce"));
+    let says = stage.reload();
+    assert!(says.ends_with("reloaded; new: second; gone: first\n"), "{says}");
+    eventually(|| ready("second"), || process.log());
+    assert!(ask(stage.admin, "GET /readyz/first").starts_with("HTTP/1.1 404 "));
+    assert!(stage.metric(r#"host_ready{host="second"}"#) == Some(1.0));
+    let count = format!(
+        "responses_total{{binding=\"JSONRPC\",host=\"first\",interface=\"/learned\",outcome=\"{}\"}}",
+        "rewritten"
+    );
+    assert_eq!(stage.metric(&count), Some(1.0), "a stream still counts on it");
+    assert_eq!(events(&mut streaming), EVENTS);
+
+    // Series of hosts that are gone go with the next reload.
+    eventually(|| stage.metric("streams_open") == Some(0.0), || process.log());
+    assert!(stage.reload().starts_with("HTTP/1.1 200 "));
+    let page = ask(stage.admin, "GET /metrics");
+    assert!(!page.contains("host=\"first\"") && page.contains("host=\"second\""), "{page}");
+}
+
+/// A stream of [`EVENTS`] events.
+fn stream(visit: &mut Visit) -> bool {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let event = format!("data: {SUCCESS}\n\n");
+    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+    visit.send(head)
+        && (0..EVENTS).all(|_| {
+            let went = visit.send(&chunk);
+            thread::sleep(PACE);
+            went
+        })
+        && visit.send("0\r\n\r\n")
+}
+
+/// How many events came until the clean end; panics if it is none.
+#[track_caller]
+fn events(client: &mut Connection) -> usize {
+    let rest = client.until(b"\r\n0\r\n\r\n").expect("the stream was cut");
+    String::from_utf8(rest).unwrap().matches("data: ").count()
+}
+
+/// What the clients of a load saw.
+#[derive(Default)]
+struct Seen {
+    done: Mutex<std::collections::BTreeMap<&'static str, usize>>,
+    lost: Mutex<Vec<String>>,
+    stop: AtomicBool,
+}
+
+impl Seen {
+    fn count(&self, kind: &'static str) {
+        *self.done.lock().unwrap().entry(kind).or_default() += 1;
+    }
+
+    fn lost(&self, kind: &str, how: impl std::fmt::Display) {
+        self.lost.lock().unwrap().push(format!("{kind}: {how}"));
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A reused connection that was not used for this long may be closed under the next request, as any HTTP/1 client
+/// knows; one in steady use must not be.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// HTTP/1: calls on one connection for as long as it is kept, or on one each.
+fn http_1(seen: &Seen, port: u16, kind: &'static str, reuse: bool) {
+    let mut kept: Option<(Connection, Instant)> = None;
+    while seen.goes_on() {
+        let again = kept.is_some();
+        let (mut client, used) = kept
+            .take()
+            .unwrap_or_else(|| (Connection::connect(([127, 0, 0, 1], port).into()), Instant::now()));
+        let was_idle = again && used.elapsed() > IDLE;
+        let sent = client.try_send(post("/a2a", CALL));
+        match client.head().filter(|_| sent) {
+            Some(mut answer) => {
+                client.read_body(&mut answer);
+                if answer.status() == 200 && answer.complete && answer.json()["id"] == 7 {
+                    seen.count(kind);
+                } else {
+                    seen.lost(kind, format!("{answer:?}"));
+                }
+                let closes =
+                    answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+                kept = (reuse && !closes).then(|| (client, Instant::now()));
+            }
+            None if was_idle => {}
+            None => {
+                seen.lost(kind, format!("no answer, on a {} connection", if again { "kept" } else { "new" }));
+            }
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// HTTP/1: one stream after the other.
+fn http_1_streams(seen: &Seen, port: u16) {
+    while seen.goes_on() {
+        let mut client = Connection::connect(([127, 0, 0, 1], port).into());
+        client.send(post("/a2a", STREAM));
+        match client.head().map(|head| (head, client.until(b"\r\n0\r\n\r\n"))) {
+            Some((_, Some(rest))) if String::from_utf8_lossy(&rest).matches("data: ").count() == EVENTS => {
+                seen.count("h1 streams");
+            }
+            other => seen.lost("h1 streams", format!("{other:?}")),
+        }
+    }
+}
+
+/// HTTP/2: calls or streams, one after the other on a connection that says goodbye when it ends.
+fn http_2(seen: &Seen, port: u16, kind: &'static str, body: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        while seen.goes_on() {
+            let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let (send, connection) = match h2::client::handshake(socket).await {
+                Ok(pair) => pair,
+                Err(error) => {
+                    seen.lost(kind, error);
+                    continue;
+                }
+            };
+            let driver = tokio::spawn(connection);
+            while seen.goes_on() {
+                match tokio::time::timeout(PATIENCE, http_2_call(send.clone(), body)).await {
+                    Ok(Ok(answer)) if body == STREAM && answer.matches("data: ").count() == EVENTS => {
+                        seen.count(kind);
+                    }
+                    Ok(Ok(answer)) if body != STREAM && answer.contains("\"id\":7") => seen.count(kind),
+                    Ok(Ok(answer)) => seen.lost(kind, answer),
+                    // Not taken any more: to be sent on another connection (RFC 9113, 6.8).
+                    Ok(Err(error)) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
+                        break;
+                    }
+                    Ok(Err(error)) => {
+                        seen.lost(kind, error);
+                        break;
+                    }
+                    Err(_) => {
+                        seen.lost(kind, "no answer in time");
+                        break;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            driver.abort();
+        }
+    });
+}
+
+async fn http_2_call(
+    send: h2::client::SendRequest<bytes::Bytes>,
+    body: &'static str,
+) -> Result<String, h2::Error> {
+    let request = http::Request::post("http://h/a2a")
+        .header("a2a-version", "1.0")
+        .header("accept", "application/json, text/event-stream")
+        .header("content-type", "application/json")
+        .body(())
+        .unwrap();
+    let mut send = send.ready().await?;
+    let (answer, mut stream) = send.send_request(request, false)?;
+    stream.send_data(bytes::Bytes::from_static(body.as_bytes()), true)?;
+    let mut body = answer.await?.into_body();
+    let mut whole = Vec::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece?;
+        let _ = body.flow_control().release_capacity(piece.len());
+        whole.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8_lossy(&whole).into_owned())
+}
+
+/// Runs every kind of client until `change` is over, and panics if one of them lost anything.
+fn under_load(port: u16, change: impl FnOnce()) {
+    let seen = Arc::new(Seen::default());
+    let mut clients = Vec::new();
+    let mut run = |client: fn(&Seen, u16)| {
+        let seen = seen.clone();
+        clients.push(thread::spawn(move || client(&seen, port)));
+    };
+    for _ in 0..2 {
+        run(|seen, port| http_1(seen, port, "h1 kept", true));
+        run(http_1_streams);
+        run(|seen, port| http_2(seen, port, "h2 streams", STREAM));
+    }
+    run(|seen, port| http_1(seen, port, "h1 new", false));
+    run(|seen, port| http_2(seen, port, "h2", CALL));
+    change();
+    seen.stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.join().unwrap();
+    }
+    let (done, lost) = (seen.done.lock().unwrap(), seen.lost.lock().unwrap());
+    println!("{done:?}, {} lost", lost.len());
+    assert!(lost.is_empty(), "{done:?}\n{lost:#?}");
+    assert_eq!(done.len(), 5, "{done:?}");
+    assert!(done.values().all(|number| *number >= 4), "{done:?}");
+}
+
+/// Fifty reloads, by signal and by request, good ones and bad ones, hosts that come, go and change.
+#[test]
+fn fifty_reloads_under_load_lose_nothing() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let variants = [
+        host("legacy", &upstream, "enforce"),
+        host("legacy", &upstream, "observe"),
+        host("renamed", &upstream, "enforce"),
+        host("renamed", &upstream, "enforce")
+            + &host("more", &upstream, "enforce").replace("mode", "authorities = [\"more.example\"]\nmode"),
+    ];
+    let process = stage.started(&variants[0]);
+    under_load(stage.listen, || {
+        for n in 1..=50_u32 {
+            let bad = n % 10 == 0;
+            stage.write(if bad { "[[hosts]]\nnam = 1\n" } else { &variants[n as usize % variants.len()] });
+            if n % 2 == 0 {
+                let answer = stage.reload();
+                assert!(answer.starts_with(if bad { "HTTP/1.1 422 " } else { "HTTP/1.1 200 " }), "{answer}");
+            } else {
+                process.signal("HUP");
+                let total = || {
+                    ["ok", "refused"].map(|result| {
+                        stage
+                            .metric(&format!("config_reloads_total{{result=\"{result}\"}}"))
+                            .unwrap_or_default()
+                    })
+                };
+                eventually(|| total().iter().sum::<f64>() >= f64::from(n), || process.log());
+            }
+            thread::sleep(Duration::from_millis(80));
+        }
+    });
+    assert_eq!(stage.metric(r#"config_reloads_total{result="ok"}"#), Some(45.0));
+    assert_eq!(stage.metric(r#"config_reloads_total{result="refused"}"#), Some(5.0));
+}
+
+/// Answers calls at once, and streams with [`EVENTS`] events.
+fn serve(visit: &mut Visit) {
+    while let Some(request) = visit.request() {
+        let went = if request.text().contains("SendStreamingMessage") {
+            stream(visit)
+        } else {
+            visit.send(sized(200, ERROR))
+        };
+        if !went {
+            return;
+        }
+    }
+}
+
+/// Three new processes, one after the other, each with the sockets of the one before; the configuration changes on
+/// the way.
+#[test]
+fn upgrades_under_load_lose_nothing() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let mut old = stage.started(&host("legacy", &upstream, "observe"));
+    let port = stage.listen;
+    under_load(port, || {
+        for n in 0..3 {
+            stage.write(&host(&format!("after-{n}"), &upstream, "enforce"));
+            let new = stage.start(&["--upgrade"]);
+            new.assert_logs("waiting for the listening sockets");
+            old.signal("QUIT");
+            old.assert_logs("handing over to a new process");
+            new.assert_logs("took over the listening sockets");
+            old.ends_within(Duration::from_secs(20));
+            assert_eq!(old.running.0.wait().unwrap().code(), Some(0), "{}", old.log());
+            new.signal("HUP");
+            new.assert_logs("configuration reloaded");
+            assert!(ask(stage.admin, "GET /config").contains(&format!("name = \"after-{n}\"")));
+            old = new;
+        }
+    });
+    assert!(!stage.call().contains("acme"));
+    old.signal("TERM");
+    old.ends_within(Duration::from_secs(10));
+}
+
+/// A signal that nobody is there for is no reason to end; and the sockets go to nobody who may not have them.
+#[test]
+fn a_hand_over_needs_somebody_and_a_place_of_its_own() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let mut process = stage.started(&host("legacy", &upstream, "observe"));
+    process.signal("QUIT");
+    process.assert_logs("no new process waits for the sockets");
+    assert_eq!(stage.call(), ERROR);
+    assert_eq!(process.running.0.try_wait().unwrap(), None);
+    // It still listens to signals.
+    process.signal("TERM");
+    process.ends_within(Duration::from_secs(10));
+
+    let refused = |stage: &mut Stage, more: &[&str], says: &str| {
+        let mut process = stage.start(more);
+        process.ends_within(Duration::from_secs(10));
+        assert_eq!(process.running.0.wait().unwrap().code(), Some(1));
+        assert!(process.log().contains(says), "{}", process.log());
+    };
+    fs::set_permissions(stage.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    refused(&mut stage, &[], "is open to every user of this machine; use a directory of mode 0700 or 0750");
+    let text = fs::read_to_string(stage.file()).unwrap();
+    let missing = Path::new("/nowhere/at/all.sock").display().to_string();
+    fs::write(stage.file(), text.replace(&stage.socket().display().to_string(), &missing)).unwrap();
+    refused(&mut stage, &[], "cannot be used");
+    fs::write(stage.file(), text.replace(&stage.socket().display().to_string(), "")).unwrap();
+    refused(&mut stage, &["--upgrade"], "--upgrade needs listen.handover");
+}
