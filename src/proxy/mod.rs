@@ -26,4 +26,4 @@ mod upstream;
 pub use cards::CardReader;
 pub use routes::Hosts;
 pub use server::{Assembly, run};
-pub use settings::{Card, Handover, Host, InterfaceMode, Limits, Settings, Timeouts, Upstream};
+pub use settings::{Card, Handover, Host, InterfaceMode, Limits, Settings, Timeouts, Upstream, UpstreamTls};
