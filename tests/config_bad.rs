@@ -52,7 +52,7 @@ fn keys_that_are_none() {
         ),
         (
             "[[hosts]]\nupstreams = [{ addres = \"a:1\" }]\n".into(),
-            "FILE:2:14: hosts[0].upstreams[0] = { addres = \"a:1\" }: unknown key `addres`; an upstream has `address` and `weight`",
+            "FILE:2:14: hosts[0].upstreams[0] = { addres = \"a:1\" }: unknown key `addres`; an upstream has `address`, `weight` and `tls`",
         ),
     ] {
         assert_eq!(problems(&text, &[], Flags::default()), [message], "{text}");
@@ -236,7 +236,7 @@ fn keys_of_a_later_build() {
         ),
         (
             format!("{HOST}tls = {{ sni = \"a\" }}"),
-            "FILE:4:1: hosts[0].tls: this build does not support it yet; remove it",
+            "FILE:4:1: hosts[0].tls: unknown key here; each upstream has its own, { address = \"…\", tls = { … } }",
         ),
         (
             format!("{HOST}health = {{ path = \"/h\" }}"),

@@ -7,6 +7,7 @@ mod binary;
 mod support;
 
 use std::fs::{self, File};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -72,6 +73,9 @@ impl Stage {
         self.write(tables);
         let process = self.start(&[]);
         assert!(ask(self.admin, "GET /livez").starts_with("HTTP/1.1 200 "));
+        // Each listener has a thread of its own.
+        let listens = || TcpStream::connect(("127.0.0.1", self.listen)).is_ok();
+        eventually(listens, || process.log());
         process
     }
 

@@ -24,7 +24,7 @@ use crate::observe::log::{self, Format, Level};
 use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
 use crate::proxy::{
-    self, Assembly, CardReader, Handover, InterfaceMode, Limits, Settings, Timeouts, Upstream,
+    self, Assembly, CardReader, Handover, InterfaceMode, Limits, Settings, Timeouts, Upstream, UpstreamTls,
 };
 
 /// Run the proxy.
@@ -269,7 +269,8 @@ fn announce(model: &Model, upgrade: bool) {
         tracing::info!(
             host = host.name,
             mode = host.mode.as_str(),
-            upstreams = host.upstreams.join(" "),
+            upstreams =
+                host.upstreams.iter().map(|upstream| upstream.address.as_str()).collect::<Vec<_>>().join(" "),
             authorities = (!host.authorities.is_empty()).then(|| host.authorities.join(" ")),
             public_url = (!host.public_url.is_empty()).then_some(&host.public_url),
             interfaces = interfaces(host),
@@ -313,12 +314,22 @@ fn modes(host: &Host) -> Vec<InterfaceMode> {
     own.collect()
 }
 
+fn upstream(upstream: &crate::config::Upstream) -> Upstream {
+    let tls = upstream.tls.as_ref().map(|tls| UpstreamTls {
+        sni: tls.sni.clone(),
+        verify: tls.verify,
+        ca: tls.files.ca.clone(),
+        client: tls.files.client.clone(),
+    });
+    Upstream { address: upstream.address.clone(), tls }
+}
+
 /// What the proxy needs to know of each host.
 pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
     let millis = Duration::from_millis;
     let host = |host: &Host| proxy::Host {
         name: host.name.clone(),
-        upstreams: host.upstreams.iter().map(|address| Upstream { address: address.clone() }).collect(),
+        upstreams: host.upstreams.iter().map(upstream).collect(),
         authorities: host.authorities.clone(),
         policy: Arc::new(host.policy()),
         interfaces: host.interfaces(),

@@ -76,5 +76,15 @@ pub(super) fn warnings(model: &Model) -> Vec<String> {
             "admin.address {admin} can be reached from elsewhere and asks for no credentials; bind 127.0.0.1"
         ));
     }
+    for host in &model.hosts {
+        let blind =
+            |upstream: &&crate::config::Upstream| upstream.tls.as_ref().is_some_and(|tls| !tls.verify);
+        if let Some(upstream) = host.upstreams.iter().find(blind) {
+            warnings.push(format!(
+                "host {}: whoever answers at {} is believed, since tls.verify = false",
+                host.name, upstream.address
+            ));
+        }
+    }
     warnings
 }

@@ -137,11 +137,12 @@ impl Found<'_> {
             self.add(key.clone(), "[]", "has no address; write for example [\"127.0.0.1:9000\"]");
         }
         for (i, upstream) in host.upstreams.iter().enumerate() {
-            if is_same_listener(listen, upstream) {
+            if is_same_listener(listen, &upstream.address) {
                 let place = self.places.near(&key);
                 let says = "is the proxy's own listen.address; write the host's address";
-                self.problems
-                    .push(Problem::new(place, format!("{key}[{i}]"), says).with_value(&quoted(upstream)));
+                self.problems.push(
+                    Problem::new(place, format!("{key}[{i}]"), says).with_value(&quoted(&upstream.address)),
+                );
             }
         }
     }

@@ -68,7 +68,6 @@ pub const KEYS: &[Key] = &[
     must("hosts", Kind::Tables),
     key("hosts[].name", Kind::Text(host_name), "\"legacy\""),
     must("hosts[].upstreams", Kind::Upstreams),
-    must("hosts[].tls", Kind::Later(&["sni", "ca", "client_cert", "client_key", "verify"])),
     must("hosts[].health", Kind::Later(&["path", "interval"])),
     key("hosts[].authorities", Kind::Texts(authority), "[]"),
     key("hosts[].mode", Kind::Choice(&["enforce", "observe"]), "\"enforce\""),
@@ -146,6 +145,9 @@ pub(super) fn unknown(parent: &str, name: &str) -> String {
     if let Some(near) = nearest(name, &siblings) {
         return format!("unknown key; did you mean `{near}`?");
     }
+    if (parent, name) == ("hosts[]", "tls") {
+        return "unknown key here; each upstream has its own, { address = \"…\", tls = { … } }".to_owned();
+    }
     if let Some(elsewhere) = KEYS.iter().find(|key| key.split().1 == name) {
         return format!("unknown key here; it belongs at `{}`", elsewhere.path);
     }
@@ -183,6 +185,14 @@ pub(super) fn address(text: &str) -> Result<(), String> {
     host_and_port(text).map(|_| ()).ok_or_else(|| {
         "not an address; write HOST:PORT with a port from 1 to 65535, for example \"127.0.0.1:9000\"".into()
     })
+}
+
+/// A name that a certificate may have: of a host, without a port, or an address.
+pub(super) fn server_name(text: &str) -> Result<(), String> {
+    if rustls::pki_types::ServerName::try_from(text).is_ok() {
+        return Ok(());
+    }
+    Err("not a name of a host; write it without a port, for example \"agents.internal\"".into())
 }
 
 fn address_or_off(text: &str) -> Result<(), String> {

@@ -14,7 +14,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use toml_edit::{ImDocument, Item, TableLike, Value as Toml};
 
 use super::keys::{self, KEYS, Key, Kind};
-use super::{ENV_LOG, ENV_PREFIX, Effective, Line, Model, Place, Problem, Problems, Sources, checks};
+use super::{ENV_LOG, ENV_PREFIX, Effective, Line, Model, Place, Problem, Problems, Sources, checks, tls};
 
 /// One step into the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,14 +244,14 @@ fn elements(
     if faults.is_empty() { Ok(values.into()) } else { Err(faults) }
 }
 
-/// One upstream: an address, or a table with one and, in a later build, a weight other than 1.
+/// One upstream: an address, or a table with one, TLS, and, in a later build, a weight other than 1.
 fn upstream(element: &Toml) -> Result<Value, String> {
     if let Some(text) = element.as_str() {
         return keys::address(text).map(|()| text.into());
     }
     let table = element.as_inline_table().ok_or("must be an address, for example \"127.0.0.1:9000\"")?;
-    if let Some((name, _)) = table.iter().find(|(name, _)| !matches!(*name, "address" | "weight")) {
-        return Err(format!("unknown key `{name}`; an upstream has `address` and `weight`"));
+    if let Some((name, _)) = table.iter().find(|(name, _)| !matches!(*name, "address" | "weight" | "tls")) {
+        return Err(format!("unknown key `{name}`; an upstream has `address`, `weight` and `tls`"));
     }
     if table.get("weight").is_some_and(|weight| weight.as_integer() != Some(1)) {
         return Err("this build does not support weights other than 1 yet; remove `weight`".into());
@@ -260,7 +260,36 @@ fn upstream(element: &Toml) -> Result<Value, String> {
         .get("address")
         .and_then(Toml::as_str)
         .ok_or("has no `address`; write { address = \"127.0.0.1:9000\" }")?;
-    keys::address(text).map(|()| text.into())
+    keys::address(text)?;
+    let Some(tls) = table.get("tls") else { return Ok(text.into()) };
+    Ok(Value::from(Dict::from([("address".to_owned(), text.into()), ("tls".to_owned(), upstream_tls(tls)?)])))
+}
+
+/// How an upstream is spoken to over TLS, with every default.
+fn upstream_tls(toml: &Toml) -> Result<Value, String> {
+    const TEXTS: [&str; 4] = ["sni", "ca", "client_cert", "client_key"];
+    let table =
+        toml.as_inline_table().ok_or("`tls` must be a table, for example { ca = \"/etc/tls/ca.crt\" }")?;
+    if let Some((name, _)) = table.iter().find(|(name, _)| !TEXTS.contains(name) && *name != "verify") {
+        return Err(format!("unknown key `tls.{name}`; known here are {} and verify", TEXTS.join(", ")));
+    }
+    let mut dict = Dict::new();
+    for name in TEXTS {
+        let text = match table.get(name) {
+            Some(value) => value.as_str().ok_or_else(|| format!("`tls.{name}` must be a text in quotes"))?,
+            None => "",
+        };
+        if name == "sni" && !text.is_empty() {
+            keys::server_name(text).map_err(|says| format!("`tls.sni` is {says}"))?;
+        }
+        dict.insert(name.to_owned(), text.into());
+    }
+    let verify = match table.get("verify") {
+        Some(value) => value.as_bool().ok_or("`tls.verify` must be true or false")?,
+        None => true,
+    };
+    dict.insert("verify".to_owned(), verify.into());
+    Ok(dict.into())
 }
 
 /// The file as a layer.
@@ -631,7 +660,12 @@ fn as_toml(value: &Value) -> String {
             let values: Vec<String> = values.iter().map(as_toml).collect();
             format!("[{}]", values.join(", "))
         }
-        Value::Empty(..) | Value::Dict(..) => String::new(),
+        Value::Dict(_, dict) => {
+            let members: Vec<String> =
+                dict.iter().map(|(name, value)| format!("{name} = {}", as_toml(value))).collect();
+            format!("{{ {} }}", members.join(", "))
+        }
+        Value::Empty(..) => String::new(),
     }
 }
 
@@ -677,10 +711,11 @@ pub(super) fn load(sources: &Sources) -> Result<Effective, Problems> {
         lines.push(Line { key, value: as_toml(value), place });
     }
 
-    let model: Model = with_lists(merged, "")
+    let mut model: Model = with_lists(merged, "")
         .deserialize()
         .map_err(|error| Problems(vec![Problem::new(Place::Default, "", error.to_string())]))?;
-    let found = checks::check(&model, &places);
+    let mut found = checks::check(&model, &places);
+    found.extend(tls::read(&mut model, &places));
     if found.is_empty() { Ok(Effective { model, lines }) } else { Err(Problems(found)) }
 }
 

@@ -9,6 +9,7 @@ mod model;
 mod print;
 mod problem;
 mod schema;
+mod tls;
 
 use std::path::PathBuf;
 
@@ -16,10 +17,11 @@ pub use checks::is_loopback;
 pub use keys::{KEYS, Key, Kind};
 pub use model::{
     Admin, Binding, Cap, Card, Disclosure, Host, Interface, InterfaceMode, Limits, Listen, Messages, Mode,
-    Model, Oracle, Timeouts, Traces,
+    Model, Oracle, Timeouts, Traces, Upstream, UpstreamTls,
 };
 pub use problem::{Place, Problem, Problems};
 pub use schema::schema;
+pub use tls::{Files, Identity};
 
 /// What the name of every variable that sets a key begins with.
 pub const ENV_PREFIX: &str = "A2A_ERRATA_";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use serde::Deserialize;
 
+use super::tls::Files;
 use crate::normalize;
 
 /// Everything that can be set. Made by [`super::load`] only, so every value is a checked one.
@@ -48,7 +49,7 @@ pub struct Traces {
 #[serde(deny_unknown_fields)]
 pub struct Host {
     pub name: String,
-    pub upstreams: Vec<String>,
+    pub upstreams: Vec<Upstream>,
     pub authorities: Vec<String>,
     pub mode: Mode,
     pub response_cap_bytes: usize,
@@ -63,6 +64,46 @@ pub struct Host {
     pub timeouts: Timeouts,
     #[serde(default)]
     pub interfaces: Vec<Interface>,
+}
+
+/// One address of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "Written")]
+pub struct Upstream {
+    pub address: String,
+    pub tls: Option<UpstreamTls>,
+}
+
+/// An upstream as the configuration writes it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Plain(String),
+    Table { address: String, tls: Option<UpstreamTls> },
+}
+
+impl From<Written> for Upstream {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Plain(address) => Self { address, tls: None },
+            Written::Table { address, tls } => Self { address, tls },
+        }
+    }
+}
+
+/// How a host is spoken to over TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamTls {
+    /// The name on the host's certificate; empty: the one in its address.
+    pub sni: String,
+    pub ca: String,
+    pub client_cert: String,
+    pub client_key: String,
+    pub verify: bool,
+    /// What the files hold.
+    #[serde(skip)]
+    pub files: Files,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

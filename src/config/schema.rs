@@ -42,7 +42,10 @@ fn property(key: &Key, said: &BTreeMap<String, String>) -> Value {
         Kind::Upstreams => json!({"type": "array", "minItems": 1, "items": {"anyOf": [
             {"type": "string"},
             {"type": "object", "additionalProperties": false, "required": ["address"],
-             "properties": {"address": {"type": "string"}, "weight": {"const": 1}}},
+             "properties": {"address": {"type": "string"}, "weight": {"const": 1}, "tls": {
+                 "type": "object", "additionalProperties": false, "properties": {
+                     "sni": {"type": "string"}, "ca": {"type": "string"}, "client_cert": {"type": "string"},
+                     "client_key": {"type": "string"}, "verify": {"type": "boolean", "default": true}}}}},
         ]}}),
         Kind::Table => table(key.path, said),
         Kind::Tables => json!({"type": "array", "items": table(&format!("{}[]", key.path), said)}),

@@ -30,4 +30,4 @@ pub use cards::CardReader;
 pub use rehearsal::{Ending, Question, Rehearsed, Told, default_host, hosts_of, rehearse};
 pub use routes::Hosts;
 pub use server::{Assembly, run};
-pub use settings::{Card, Handover, Host, InterfaceMode, Limits, Settings, Timeouts, Upstream};
+pub use settings::{Card, Handover, Host, InterfaceMode, Limits, Settings, Timeouts, Upstream, UpstreamTls};

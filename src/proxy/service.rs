@@ -20,7 +20,7 @@ use http::{StatusCode, Version};
 use pingora::protocols::Digest;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
-use pingora::upstreams::peer::HttpPeer;
+use pingora::upstreams::peer::{HttpPeer, Peer as _};
 use pingora_error::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
@@ -215,7 +215,10 @@ impl ProxyHttp for Shell {
         match &call.host {
             Some(host) => {
                 let mut peer = host.upstreams.pick().await?;
-                peer.options.alpn = joined::marker();
+                if !peer.tls() {
+                    // Over TLS the name would be sent; there Pingora's own connections serve.
+                    peer.options.alpn = joined::marker();
+                }
                 Ok(peer)
             }
             None => Error::e_explain(ErrorType::InternalError, "a request without a host"),

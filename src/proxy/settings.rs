@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::Identity;
 use crate::normalize::{Binding, Interface, Mode, Policy};
 use crate::protocol::public_url::{Own, PublicUrl};
 
@@ -93,6 +94,21 @@ impl Default for Card {
 pub struct Upstream {
     /// `NAME:PORT` or `ADDRESS:PORT`.
     pub address: String,
+    /// `None`: in the clear.
+    pub tls: Option<UpstreamTls>,
+}
+
+/// How an upstream is spoken to over TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamTls {
+    /// The name on its certificate; empty: the one in its address.
+    pub sni: String,
+    /// Whether its certificate has to be trusted and to have that name.
+    pub verify: bool,
+    /// Certificates (DER) that are trusted; empty: those of the system.
+    pub ca: Vec<Vec<u8>>,
+    /// What the proxy shows itself.
+    pub client: Option<Identity>,
 }
 
 /// Bounds on what a client may send (P-1).

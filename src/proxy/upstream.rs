@@ -3,16 +3,20 @@
 //! Round robin over the configured upstreams. Names are resolved when they are first needed and
 //! again after [`FRESH`]; until then, and when a resolver fails, the last answer stands.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use pingora::protocols::ALPN;
+use pingora::protocols::tls::CaType;
 use pingora::upstreams::peer::HttpPeer;
+use pingora::utils::tls::{CertKey, WrappedX509, parse_x509};
 use pingora_error::{Error, ErrorType, Result};
 
-use super::settings::{Timeouts, Upstream};
+use super::settings::{Timeouts, Upstream, UpstreamTls};
 
 /// How long a resolved name is used without asking again.
 const FRESH: Duration = Duration::from_secs(30);
@@ -29,6 +33,46 @@ struct Address {
     name: String,
     literal: Option<SocketAddr>,
     resolved: ArcSwapOption<Resolved>,
+    tls: Option<Tls>,
+}
+
+/// What Pingora needs for TLS towards an address, made once.
+struct Tls {
+    /// Never empty: without a name Pingora verifies nothing.
+    name: String,
+    verify: bool,
+    ca: Option<Arc<CaType>>,
+    client: Option<Arc<CertKey>>,
+    /// Tells connections with other certificates apart.
+    group: u64,
+}
+
+impl Tls {
+    fn new(address: &str, tls: &UpstreamTls) -> Self {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let name = if tls.sni.is_empty() { host.trim_matches(['[', ']']) } else { &tls.sni };
+        let ca = tls.ca.iter().map(|der| WrappedX509::new(der.clone(), parse_x509));
+        let client = tls.client.as_ref().map(|client| CertKey::new(client.chain.clone(), client.key.clone()));
+        let mut group = DefaultHasher::new();
+        tls.ca.hash(&mut group);
+        tls.client.as_ref().map(|client| (&client.chain, &client.key)).hash(&mut group);
+        Self {
+            name: name.to_owned(),
+            verify: tls.verify,
+            ca: (!tls.ca.is_empty()).then(|| ca.collect()),
+            client: client.map(Arc::new),
+            group: group.finish(),
+        }
+    }
+
+    fn apply(&self, peer: &mut HttpPeer) {
+        peer.group_key = self.group;
+        peer.client_cert_key.clone_from(&self.client);
+        peer.options.ca.clone_from(&self.ca);
+        peer.options.verify_cert = self.verify;
+        peer.options.verify_hostname = self.verify;
+        peer.options.alpn = ALPN::H1;
+    }
 }
 
 struct Resolved {
@@ -44,6 +88,7 @@ impl Upstreams {
                 name: upstream.address.clone(),
                 literal: upstream.address.parse().ok(),
                 resolved: ArcSwapOption::empty(),
+                tls: upstream.tls.as_ref().map(|tls| Tls::new(&upstream.address, tls)),
             })
             .collect();
         Self { all, next: AtomicUsize::new(0), timeouts }
@@ -63,7 +108,14 @@ impl Upstreams {
             Some(literal) => literal,
             None => address.resolve(turn, self.timeouts.connect).await?,
         };
-        let mut peer = HttpPeer::new(socket, false, String::new());
+        let mut peer = match &address.tls {
+            None => HttpPeer::new(socket, false, String::new()),
+            Some(tls) => {
+                let mut peer = HttpPeer::new(socket, true, tls.name.clone());
+                tls.apply(&mut peer);
+                peer
+            }
+        };
         let options = &mut peer.options;
         options.connection_timeout = Some(self.timeouts.connect);
         options.total_connection_timeout = Some(self.timeouts.connect);
@@ -106,7 +158,8 @@ mod tests {
     fn upstreams(addresses: &[&str]) -> Upstreams {
         let second = Duration::from_secs(1);
         let timeouts = Timeouts { connect: second, read: second, write: second, idle: second };
-        let all: Vec<_> = addresses.iter().map(|address| Upstream { address: address.to_string() }).collect();
+        let all: Vec<_> =
+            addresses.iter().map(|address| Upstream { address: address.to_string(), tls: None }).collect();
         Upstreams::new(&all, timeouts)
     }
 

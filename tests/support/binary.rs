@@ -57,14 +57,7 @@ pub fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Running {
 
 /// Ask the admin listener, waiting for it to be there.
 pub fn ask(port: u16, request: &str) -> String {
-    let end = Instant::now() + Duration::from_secs(10);
-    let mut stream = loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => break stream,
-            Err(error) if Instant::now() > end => panic!("nothing listens on {port}: {error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
+    let mut stream = reach(port);
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     write!(stream, "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -74,12 +67,24 @@ pub fn ask(port: u16, request: &str) -> String {
 
 /// Sends these very bytes and reads whatever comes until the close.
 pub fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut stream = reach(port);
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     _ = stream.read_to_end(&mut answer);
     answer
+}
+
+/// A connection, once somebody listens: a process's listeners do not open all at once.
+fn reach(port: u16) -> TcpStream {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => return stream,
+            Err(error) if Instant::now() > end => panic!("nothing listens on {port}: {error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
 }
 
 impl Running {

@@ -54,7 +54,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
         handover: None,
         hosts: vec![Host {
             name: "legacy".into(),
-            upstreams: upstreams.iter().map(|at| Upstream { address: at.to_string() }).collect(),
+            upstreams: upstreams.iter().map(|at| Upstream { address: at.to_string(), tls: None }).collect(),
             authorities: vec![],
             policy: Arc::new(Policy::default()),
             interfaces: vec![interface("/a2a", Binding::JsonRpc), interface("/rest", Binding::HttpJson)],
