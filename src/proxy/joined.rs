@@ -110,7 +110,12 @@ thread_local! {
 
 /// The host closes `connection` after this answer, so that it is not kept.
 pub fn spend(connection: RawFd) {
-    SPENT.with_borrow_mut(|spent| spent.push(connection));
+    SPENT.with_borrow_mut(|spent| {
+        // One of Pingora's own, over TLS, never asks: it must not add up here.
+        if !spent.contains(&connection) {
+            spent.push(connection);
+        }
+    });
 }
 
 /// Whether `connection`, which is given up, was spent.
