@@ -17,7 +17,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from stage import ROOT, ProcessError, Stage, free_port, wait_for_port
+from stage import ROOT, Checks, ProcessError, Stage, free_port, wait_for_port
 
 BOARD, RULES = ROOT / "dashboards" / "grafana.json", ROOT / "dashboards" / "rules.yml"
 RUNBOOK = ROOT / "docs" / "runbook.md"
@@ -25,18 +25,6 @@ PATIENCE_S = 60
 # What the traffic of the stage must set off, at the latest once their `for` is over: pending is enough.
 EXPECTED = {"A2aErrataOverflow", "A2aErrataHostNotReady", "A2aErrataUpstreamFailing", "A2aErrataOwn5xx"}
 METRIC = re.compile(r"\ba2a_errata_[a-z0-9_]+")
-
-
-class Checks:
-    def __init__(self):
-        self.passed, self.failures = 0, []
-
-    def check(self, good, says):
-        if good:
-            self.passed += 1
-        else:
-            self.failures.append(says)
-            print(f"FAILED: {says}")
 
 
 def promtool(checks):
@@ -198,8 +186,7 @@ def main():
         exposition(checks, stage)
         report(checks, stage, prometheus)
     print(f"{number} queries of the board, all rules, promtool, runbook, report")
-    print(f"{checks.passed} passed, {len(checks.failures)} failed")
-    return 1 if checks.failures else 0
+    return checks.close()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from stage import ROOT, ProcessError, Stage, free_port, wait_for_port
+from stage import ROOT, Checks, ProcessError, Stage, free_port, wait_for_port
 
 # Ratios that WCAG 2.2 AA asks for: 1.4.3 for text, 1.4.11 for what is drawn.
 TEXT_CONTRAST, DRAWN_CONTRAST = 4.5, 3.0
@@ -54,18 +54,6 @@ const e = document.activeElement, s = getComputedStyle(e);
 return {tag: e.tagName, text: e.textContent.trim().slice(0, 40), href: e.getAttribute('href'),
         outline: parseFloat(s.outlineWidth) * (s.outlineStyle !== 'none'), left: e.getBoundingClientRect().left};
 """
-
-
-class Checks:
-    def __init__(self):
-        self.passed, self.failures = 0, []
-
-    def check(self, good, says):
-        if good:
-            self.passed += 1
-        else:
-            self.failures.append(says)
-            print(f"FAILED: {says}")
 
 
 class Browser:
@@ -220,8 +208,7 @@ def main():
             keyboard(checks, browser, url)
             links(checks, browser, stage, url)
     print(f"screenshots: {', '.join(sorted(str(p) for p in arguments.keep.glob('status-page-*.png')))}")
-    print(f"{checks.passed} passed, {len(checks.failures)} failed")
-    return 1 if checks.failures else 0
+    return checks.close()
 
 
 if __name__ == "__main__":

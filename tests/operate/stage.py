@@ -18,6 +18,25 @@ from processes import ProcessError, Processes, free_port, wait_for_port  # noqa:
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
+class Checks:
+    """Counts what holds and says what does not."""
+
+    def __init__(self):
+        self.passed, self.failures = 0, []
+
+    def check(self, good, says):
+        if good:
+            self.passed += 1
+        else:
+            self.failures.append(says)
+            print(f"FAILED: {says}")
+
+    def close(self):
+        """The closing line, and the process's exit code."""
+        print(f"{self.passed} passed, {len(self.failures)} failed")
+        return 1 if self.failures else 0
+
+
 def rpc_error(code, message, **more):
     return json.dumps({"jsonrpc": "2.0", "id": 7, "error": {"code": code, "message": message, **more}})
 
