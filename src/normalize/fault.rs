@@ -210,13 +210,19 @@ impl Judge<'_> {
             return Ok(refuse(Refusal::PermissionDenied, evidence));
         }
         if !whole {
-            return self.decide_incomplete(&evidence, extent, rules);
+            return self.decide_incomplete(evidence, extent, rules);
         }
         if version {
             return Ok(self.version_refusal(evidence));
         }
+        Ok(self.by_body(evidence, rules))
+    }
+
+    /// The body decides, and the status where the body says nothing.
+    fn by_body(&self, evidence: Evidence, rules: &mut RuleSet) -> Decision {
+        let status = self.setting.status;
         if evidence.shape == Shape::Result && self.setting.binding == Binding::JsonRpc {
-            return Ok(Decision::Pass);
+            return Decision::Pass;
         }
         // O-3: 404 and 410 collapse unless a JSON-RPC body explains them.
         if self.named && matches!(status, 404 | 410) {
@@ -226,18 +232,18 @@ impl Judge<'_> {
             if !explained {
                 let plain = evidence.a2a == Some(A2aError::TaskNotFound);
                 let cause = if status == 404 { "status_404" } else { "status_410" };
-                return Ok(if plain { not_found(rules) } else { collapse(cause, rules) });
+                return if plain { not_found(rules) } else { collapse(cause, rules) };
             }
         }
         if evidence.shape == Shape::Envelope {
-            return Ok(self.envelope(evidence, rules));
+            return self.envelope(evidence, rules);
         }
         let speaks = matches!(evidence.shape, Shape::RpcError | Shape::FlatError | Shape::RpcStatus)
             || evidence.a2a.is_some() && evidence.shape == Shape::Other;
         if !speaks {
-            return Ok(self.by_status(evidence, rules));
+            return self.by_status(evidence, rules);
         }
-        Ok(self.by_code(evidence, rules))
+        self.by_code(evidence, rules)
     }
 
     /// The body speaks for itself, by reason or code.
@@ -411,10 +417,11 @@ impl Judge<'_> {
         fault(Fault { violations: evidence.violations, ..Fault::new(kind, status) })
     }
 
-    /// O-3 and C-3 on a body that is not whole: its status, or, over the intake, its code.
+    /// O-3 and C-3 on a body that is not whole: its status, or, over the intake, what was read of it, if that
+    /// says "not found" by itself.
     fn decide_incomplete(
         &self,
-        evidence: &Evidence,
+        evidence: Evidence,
         extent: Extent,
         rules: &mut RuleSet,
     ) -> Result<Decision, Undecided> {
@@ -424,40 +431,19 @@ impl Judge<'_> {
         if self.named && self.setting.status == 410 {
             return Ok(collapse("status_410", rules));
         }
-        if extent == Extent::OverIntake && self.named {
-            let code = match evidence.code {
-                CodeSpelling::Integer(code) => code,
-                CodeSpelling::Absent | CodeSpelling::Unreadable => 0,
-            };
-            if code == -32001 {
-                return Ok(not_found(rules));
-            }
-            if code == -31403 {
-                return Ok(collapse("reason_forbidden", rules));
-            }
-            if code == -32602 && self.hides_invalid_params() {
-                return Ok(collapse("invalid_params", rules));
-            }
-            if let Some(EnvelopeCode { code, kind }) = &evidence.envelope {
-                let class = self.class(code, *kind);
-                if openwop::UNREADABLE.contains(&&**code) || class == 403 {
-                    return Ok(collapse("envelope", rules));
-                }
-                let invalid = matches!(class, 400 | 422) && !openwop::names_a2a_error(code);
-                if invalid && self.hides_invalid_params() {
-                    return Ok(collapse("invalid_params", rules));
-                }
-            }
-            let silent = evidence.shape == Shape::Other;
-            if silent && self.setting.status == 422 && self.hides_invalid_params() {
-                return Ok(collapse("invalid_params", rules));
+        if extent == Extent::CutOff {
+            return Err(Undecided);
+        }
+        let mut fired = *rules;
+        if self.named && !self.is_version_refusal(&evidence, &mut fired) {
+            let decision = self.by_body(evidence, &mut fired);
+            if matches!(decision, Decision::NotFound(_)) {
+                *rules = fired;
+                return Ok(decision);
             }
         }
         // A redirect is judged only for what it may say of itself (F-5).
-        if extent == Extent::OverIntake && (300..400).contains(&self.setting.status) {
-            return Ok(Decision::Pass);
-        }
-        Err(Undecided)
+        if (300..400).contains(&self.setting.status) { Ok(Decision::Pass) } else { Err(Undecided) }
     }
 
     /// O-3: on these operations a -32602 on parameters that are in order says "not yours".

@@ -6,7 +6,7 @@
 
 mod checks;
 mod client;
-mod ranks;
+pub mod ranks;
 mod session;
 mod shape;
 mod target;

@@ -142,6 +142,44 @@ fn c3_a_compressed_bomb_is_bounded_by_it_too() {
     }
 }
 
+/// O-1 wherever the status or the code that was read says so by itself; C-2 wherever they say anything else.
+#[test]
+fn c3_what_was_read_may_say_not_found() {
+    let small = |host: Host| host.policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 8192));
+    let (rpc, http) = (small(Host::rpc()), small(Host::http()));
+    let task = Request::http(Method::GET, "/rest/tasks/t-1");
+    let pad = "acme ".repeat(2000);
+    let long = |start: &str| format!("{start},\"message\":\"{pad}\"}}}}");
+    for (status, start) in [
+        (422, "{\"error\":{\"code\":422,\"status\":\"NOT_FOUND\""),
+        (422, "{\"error\":{\"code\":422,\"status\":\"INVALID_ARGUMENT\""),
+        (422, "{\"error\":{\"x\":1"),
+    ] {
+        for split in [Split::Whole, Split::Every(100)] {
+            let seen = http.run(&task, &Answer::raw(status, long(start)).split(split));
+            is_http_not_found(&seen, &format!("{status} {start}"));
+            assert!(seen.closes_upstream);
+        }
+    }
+    for (status, start) in
+        [(200, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32001"), (422, "{\"detail\":{\"loc\":1")]
+    {
+        is_not_found(&rpc.run(&Request::get_task(), &Answer::raw(status, long(start))), start);
+        // Nobody's task is named.
+        assert!(
+            !rpc.run(&Request::send(), &Answer::raw(status, long(start))).text().contains("Task not found")
+        );
+    }
+    for (host, request, status, start) in [
+        (&http, &task, 500, "{\"error\":{\"code\":500,\"status\":\"INTERNAL\""),
+        (&rpc, &Request::get_task(), 200, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32009"),
+        (&rpc, &Request::get_task(), 500, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32603"),
+    ] {
+        let seen = host.run(request, &Answer::raw(status, long(start)));
+        assert!(seen.text().contains(OVERFLOW), "{start}: {}", seen.text());
+    }
+}
+
 #[test]
 fn c3_the_verdict_does_not_depend_on_the_split() {
     let host = Host::rpc().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 8192));
