@@ -1,7 +1,7 @@
 //! What is looked at and changed in a request's head: `Via` and its loops, and on interfaces what
 //! encodings the host may use. Everything else is the client's, byte for byte (Q-1, Q-4).
 
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderValue, Uri, Version, header};
 use pingora_error::Result;
 use pingora_http::RequestHeader;
 
@@ -16,6 +16,42 @@ pub fn authority(request: &RequestHeader) -> &str {
 /// The path and the query, as they were sent.
 pub fn target(uri: &Uri) -> (&str, Option<&str>) {
     (uri.path(), uri.query())
+}
+
+/// Whether everybody who reads this head sees the same request in it: where it goes to, and where it ends (P-1;
+/// RFC 9112, sections 3.2 and 6.1). Pingora has refused what contradicts itself; here goes what only some would read
+/// in another way: a transfer coding that it would take away without decoding it, and a `Host` that is no name.
+pub fn is_plain(request: &RequestHeader) -> bool {
+    let mut codings = request.headers.get_all(header::TRANSFER_ENCODING).iter();
+    let coded = match (codings.next(), codings.next()) {
+        (None, _) => false,
+        (Some(only), None) => !only.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => true,
+    };
+    let named = match request.headers.get(header::HOST) {
+        Some(host) => host.as_bytes().iter().all(|byte| is_of_a_name(*byte)),
+        // HTTP/2 has `:authority`, HTTP/1.0 knows neither.
+        None => request.version != Version::HTTP_11,
+    };
+    !coded && named
+}
+
+/// RFC 3986, section 3.2, without the `@` of credentials, which have no place here.
+fn is_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte)
+}
+
+/// Leaves one `Content-Length` where a list of equal ones came, as must be before it goes on (RFC 9112, section 6.3).
+///
+/// # Errors
+/// None that can happen: digits are a valid header value.
+pub fn say_the_length_once(request: &mut RequestHeader) -> Result<()> {
+    let mut lines = request.headers.get_all(header::CONTENT_LENGTH).iter();
+    let is_list = lines.next().is_some_and(|line| line.as_bytes().contains(&b',')) || lines.next().is_some();
+    match announced(&request.headers).filter(|_| is_list) {
+        Some(length) => request.insert_header(header::CONTENT_LENGTH, length.to_string()),
+        None => Ok(()),
+    }
 }
 
 /// What `Content-Length` announces; a list of equal values is one (the framing is checked already).
@@ -94,6 +130,40 @@ mod tests {
     fn lengths_are_read_as_pingora_reads_them() {
         assert_eq!(announced(&request(&[("content-length", "7, 7")]).headers), Some(7));
         assert_eq!(announced(&request(&[]).headers), None);
+    }
+
+    #[test]
+    fn a_list_of_equal_lengths_becomes_one() {
+        for lines in [&[("content-length", "7, 7")][..], &[("content-length", "7"), ("content-length", "7")]]
+        {
+            let mut request = request(lines);
+            say_the_length_once(&mut request).unwrap();
+            assert_eq!(request.headers.get_all("content-length").iter().collect::<Vec<_>>(), ["7"]);
+        }
+    }
+
+    #[test]
+    fn p1_a_head_that_readers_disagree_about_is_not_plain() {
+        let with = |name, value| request(&[("host", "h.example:80"), (name, value)]);
+        for (name, value, plain) in [
+            ("x", "y", true),
+            ("transfer-encoding", "chunked", true),
+            ("transfer-encoding", " Chunked\t", true),
+            ("transfer-encoding", "gzip, chunked", false),
+            ("transfer-encoding", "chunked, chunked", false),
+            ("transfer-encoding", "identity", false),
+        ] {
+            assert_eq!(is_plain(&with(name, value)), plain, "{name}: {value}");
+        }
+        for (host, plain) in
+            [("", true), ("[::1]:8080", true), ("a b", false), ("a/b", false), ("a\"", false)]
+        {
+            assert_eq!(is_plain(&request(&[("host", host)])), plain, "{host}");
+        }
+        let mut request = request(&[]);
+        assert!(!is_plain(&request));
+        request.set_version(Version::HTTP_10);
+        assert!(is_plain(&request));
     }
 
     #[test]

@@ -197,12 +197,14 @@ impl ProxyHttp for Shell {
         }
         let headers = &session.req_header().headers;
         let limit = call.host.as_ref().map_or(u64::MAX, |host| host.limits.request_bytes);
-        let looped = request::has_been_here(headers, self.hosts.pseudonym());
-        let oversize = request::announced(headers).is_some_and(|size| size > limit);
-        let refusal = match (looped, oversize) {
-            (true, _) => Some(OwnAnswer::Loop),
-            (false, true) => Some(OwnAnswer::RequestTooLarge),
-            (false, false) => None,
+        let refusal = if !request::is_plain(session.req_header()) {
+            Some(OwnAnswer::BadRequest)
+        } else if request::has_been_here(headers, self.hosts.pseudonym()) {
+            Some(OwnAnswer::Loop)
+        } else if request::announced(headers).is_some_and(|size| size > limit) {
+            Some(OwnAnswer::RequestTooLarge)
+        } else {
+            None
         };
         if let Some(own) = refusal {
             call.answer(session, own).await?;
@@ -246,6 +248,7 @@ impl ProxyHttp for Shell {
         call: &mut Call,
     ) -> Result<()> {
         request::leave_trace(upstream, self.hosts.via(session.req_header().version))?;
+        request::say_the_length_once(upstream)?;
         let public = call.host.as_ref().and_then(|host| host.public.as_ref());
         if let Some(target) = public.and_then(|public| public.inner_target(upstream)) {
             upstream.set_raw_path(&target)?;
