@@ -169,6 +169,12 @@ fn defaults_are_those_of_the_specification() {
     let spec = [
         ("listen.address", "\"0.0.0.0:8080\""),
         ("listen.handover", "\"\""),
+        ("listen.tls.cert", "\"\""),
+        ("listen.tls.key", "\"\""),
+        ("listen.tls.certificates", "[]"),
+        ("listen.tls.client_ca", "\"\""),
+        ("listen.tls.client_auth", "\"required\""),
+        ("listen.tls.http2", "true"),
         ("admin.address", "\"127.0.0.1:9464\""),
         ("admin.allow_remote", "false"),
         ("traces.otlp_url", "\"\""),

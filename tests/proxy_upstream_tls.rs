@@ -221,6 +221,56 @@ fn u3_the_proxy_shows_its_certificate_to_a_host_that_asks() {
     assert_eq!(Stage::call(&mut stage.client()).0, 502, "a connection that was trusted before is not used");
 }
 
+/// A changed file is in effect by itself, and no key of the configuration is read again for it.
+#[test]
+fn u3_a_hosts_files_are_taken_anew_when_they_change() {
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let host = Host::start(&authority, "agents.internal", Some(&clients));
+    let stage = Stage::new();
+    let stranger = Authority::new();
+    let ca = stage.put("ca.pem", &authority.certificate.pem());
+    let put = |(certificate, key): (rcgen::Certificate, KeyPair)| {
+        (stage.put("p.crt", &certificate.pem()), stage.put("p.key", &key.serialize_pem()))
+    };
+    let (cert, key) = put(stranger.sign("proxy.internal", 2090));
+    let tls =
+        format!("sni = \"agents.internal\", ca = \"{ca}\", client_cert = \"{cert}\", client_key = \"{key}\"");
+    let proxy = stage.start(host.address, &tls);
+    assert_eq!(Stage::call(&mut stage.client()).0, 502);
+    let metric = |series: &str| {
+        let page = ask(stage.admin, "GET /metrics");
+        let line = page.lines().find_map(|line| line.strip_prefix(&format!("a2a_errata_{series} ")));
+        line.unwrap_or_else(|| panic!("no {series} in\n{page}")).to_owned()
+    };
+    let taken = |count: &str| {
+        let says = || metric("certificate_reloads_total{use=\"upstream\"}");
+        eventually(|| says() == count, says);
+    };
+    put(clients.sign("proxy.internal", 2090));
+    taken("1");
+    assert_eq!(Stage::call(&mut stage.client()).0, 200);
+    let expiry = "certificate_expiry_timestamp_seconds{host=\"legacy\",key=\"client_cert\",use=\"upstream\"}";
+    assert_eq!(metric(expiry), "3786912000", "2090-01-01");
+
+    // Half of a pair is not taken, and told.
+    let (other, _) = clients.sign("proxy.internal", 2091);
+    stage.put("p.crt", &other.pem());
+    let refused = || metric("certificates_refused{use=\"upstream\"}");
+    eventually(|| refused() == "1", refused);
+    assert_eq!(metric("certificate_failures_total{cause=\"mismatch\",use=\"upstream\"}"), "1");
+    assert_eq!(Stage::call(&mut stage.client()).0, 200);
+    put(clients.sign("proxy.internal", 2090));
+    taken("2");
+    eventually(|| refused() == "0", refused);
+
+    stage.put("ca.pem", &stranger.certificate.pem());
+    taken("3");
+    assert_eq!(Stage::call(&mut stage.client()).0, 502, "a connection that was trusted before is not used");
+    assert_eq!(metric("config_reloads_total{result=\"ok\"}"), "0");
+    let log = proxy.log();
+    assert!(log.contains("hosts[0].upstreams[0].tls.client_key") && !log.contains("PRIVATE"), "{log}");
+}
+
 fn reload(stage: &Stage, proxy: &Running, number: usize) {
     assert!(Command::new("kill").args(["-HUP", &proxy.0.id().to_string()]).status().unwrap().success());
     let count = format!("a2a_errata_config_reloads_total{{result=\"ok\"}} {number}\n");

@@ -1,6 +1,7 @@
 //! The command line (U-1). Each command is a module with `Args` and `run`; exit codes are 0 for done,
 //! 1 for a failure at run time, 2 for a bad configuration or command line.
 
+mod certificates;
 mod check;
 mod demo;
 mod ending;

@@ -2,6 +2,7 @@
 //!
 //! The sources are those of the start. What cannot be used is refused as a whole and the old configuration runs
 //! on; what can be used is in effect for the next request, while requests under way keep their host as it was.
+//! Of certificates and keys, [`Reloader::look`] takes what has changed without reading the configuration again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,21 +11,29 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::certificates::{Changes, Looked};
 use super::run;
 use super::sources::Sources;
-use crate::config::{Effective, Model, Problems};
+use crate::config::{Effective, Model, Owner, Problems};
 use crate::observe::{Metrics, Readiness, Shown};
-use crate::proxy::Hosts;
+use crate::proxy::{Hosts, Terminator};
 
 /// What a new configuration reaches.
 pub(super) struct Reloader {
     sources: Sources,
     /// The one in effect; its lock lets one reload happen after the other.
-    current: Mutex<Model>,
+    current: Mutex<Current>,
     hosts: Arc<Hosts>,
+    tls: Arc<Terminator>,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     shown: Arc<Shown>,
+}
+
+/// A configuration, and what has become of its files since.
+struct Current {
+    model: Model,
+    changes: Changes,
 }
 
 impl Reloader {
@@ -32,21 +41,26 @@ impl Reloader {
         sources: Sources,
         model: Model,
         hosts: Arc<Hosts>,
+        tls: Arc<Terminator>,
         metrics: Arc<Metrics>,
         readiness: Arc<Readiness>,
         shown: Arc<Shown>,
     ) -> Self {
-        Self { sources, current: Mutex::new(model), hosts, metrics, readiness, shown }
+        let changes = Changes::default();
+        changes.tell(&model, &metrics);
+        let current = Mutex::new(Current { model, changes });
+        Self { sources, current, hosts, tls, metrics, readiness, shown }
     }
 
     /// Reads the configuration and puts it into effect. Says what changed, or everything that is wrong.
     pub(super) fn reload(&self) -> Result<String, Vec<String>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.sources.load().and_then(|effective| unchangeable(&current, effective)) {
+        match self.sources.load().and_then(|effective| unchangeable(&current.model, effective)) {
             Ok(effective) => {
-                let changes = changes(&current, &effective.model);
-                self.apply(&effective);
-                *current = effective.model;
+                let changes = changes(&current.model, &effective.model);
+                self.apply(&current.model, &effective);
+                *current = Current { model: effective.model, changes: Changes::default() };
+                current.changes.tell(&current.model, &self.metrics);
                 self.metrics.reloaded(None);
                 tracing::info!(changes, "configuration reloaded");
                 Ok(changes)
@@ -57,13 +71,43 @@ impl Reloader {
                 for problem in &says {
                     tracing::error!(problem, "configuration not reloaded; the one before stays in effect");
                 }
+                for (of, cause) in problems.0.iter().filter_map(|problem| problem.file) {
+                    self.metrics.certificates().failed(of, cause);
+                }
                 self.metrics.reloaded(Some(says.clone()));
                 Err(says)
             }
         }
     }
 
-    fn apply(&self, effective: &Effective) {
+    /// Takes what has changed of the certificates and keys that the configuration names.
+    pub(super) fn look(&self) -> Looked {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let Current { model, changes } = &mut *current;
+        let looked = changes.look(model, &self.metrics);
+        if looked.taken.contains(&Owner::Listen) {
+            self.meet_connections(model);
+        }
+        if looked.taken.iter().any(|of| matches!(of, Owner::Upstream { .. })) {
+            // Those that are as before stay as they are.
+            self.hosts.replace(&run::hosts(model));
+        }
+        looked
+    }
+
+    /// New connections get these certificates.
+    fn meet_connections(&self, model: &Model) {
+        if let Err(error) = self.tls.replace(run::listen_tls(model).as_ref()) {
+            // What was read was checked to be usable.
+            tracing::error!(error, "listen.tls stays as it was");
+        }
+    }
+
+    fn apply(&self, before: &Model, effective: &Effective) {
+        if before.listen.tls != effective.model.listen.tls {
+            self.meet_connections(&effective.model);
+            self.metrics.certificates().taken(Owner::Listen);
+        }
         self.hosts.replace(&run::hosts(&effective.model));
         self.readiness.replace(self.hosts.known());
         // What a card taught in between was set on the list before.
@@ -107,11 +151,14 @@ fn changes(old: &Model, new: &Model) -> String {
         ("changed", names(new, &|name| find(old, name).is_some_and(|host| find(new, name) != Some(host)))),
         ("gone", names(old, &|name| find(new, name).is_none())),
     ];
-    let says: Vec<String> = lists
+    let mut says: Vec<String> = lists
         .into_iter()
         .filter(|(_, names)| !names.is_empty())
         .map(|(what, names)| format!("{what}: {}", names.join(" ")))
         .collect();
+    if old.listen.tls != new.listen.tls {
+        says.push("changed: listen.tls".to_owned());
+    }
     if says.is_empty() { "no host changed".to_owned() } else { says.join("; ") }
 }
 

@@ -14,17 +14,19 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::{BackgroundService, background_service};
 use pingora::services::listening::Service;
 
+use super::certificates::Watcher;
 use super::ending::{self, Drain};
 use super::reload::{OnHangUp, Reloader, catch_hang_ups};
 use super::sources::{self, Sources};
 use super::{FAILED, REFUSED, say};
-use crate::config::{ENV_LOG, Host, Model};
+use crate::config::{ClientAuth, ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
 use crate::proxy::{
-    self, Assembly, CardReader, Handover, InterfaceMode, Limits, Settings, Timeouts, Upstream, UpstreamTls,
+    self, Assembly, CardReader, ClientCertificates, Handover, InterfaceMode, Limits, ListenTls, Settings,
+    Timeouts, Upstream, UpstreamTls,
 };
 
 /// Run the proxy.
@@ -107,7 +109,13 @@ pub fn run(args: &Args) -> ExitCode {
         say(&format!("a2a-errata: traces.otlp_url: {says}"));
         return ExitCode::from(FAILED);
     }
-    let mut assembly = Assembly::new(&settings, &metrics);
+    let mut assembly = match Assembly::new(&settings, &metrics) {
+        Ok(assembly) => assembly,
+        Err(says) => {
+            say(&format!("a2a-errata: listen.tls: {says}"));
+            return ExitCode::from(FAILED);
+        }
+    };
     if args.upgrade {
         tracing::info!("took over the listening sockets");
     }
@@ -118,10 +126,12 @@ pub fn run(args: &Args) -> ExitCode {
         args.sources.clone(),
         model.clone(),
         hosts.clone(),
+        assembly.tls(),
         metrics.clone(),
         readiness.clone(),
         shown.clone(),
     ));
+    assembly.add(Box::new(background_service("certificates", Watcher::new(reloader.clone()))));
     assembly.add(Box::new(background_service(
         "reload",
         OnHangUp { reloader: reloader.clone(), hang_ups: Mutex::new(hang_ups.ok()) },
@@ -261,6 +271,7 @@ fn announce(model: &Model, upgrade: bool) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         listen = model.listen.address,
+        tls = tls(model),
         admin,
         hosts = model.hosts.len(),
         "listening"
@@ -284,6 +295,16 @@ fn announce(model: &Model, upgrade: bool) {
         tracing::info!(
             "waiting for the listening sockets, for six seconds; send SIGQUIT to the process that has them"
         );
+    }
+}
+
+/// Whether clients come over TLS, and whether they show a certificate.
+fn tls(model: &Model) -> &'static str {
+    match listen_tls(model) {
+        None => "off",
+        Some(ListenTls { client: None, .. }) => "on",
+        Some(ListenTls { client: Some(client), .. }) if client.required => "client certificates required",
+        Some(_) => "client certificates optional",
     }
 }
 
@@ -324,6 +345,20 @@ fn upstream(upstream: &crate::config::Upstream) -> Upstream {
     Upstream { address: upstream.address.clone(), tls }
 }
 
+/// How clients are spoken to over TLS, if they are.
+pub(super) fn listen_tls(model: &Model) -> Option<ListenTls> {
+    let tls = &model.listen.tls;
+    let client = (!tls.files.client_ca.is_empty()).then(|| ClientCertificates {
+        ca: tls.files.client_ca.clone(),
+        required: tls.client_auth == ClientAuth::Required,
+    });
+    (!tls.files.identities.is_empty()).then(|| ListenTls {
+        identities: tls.files.identities.clone(),
+        client,
+        http2: tls.http2,
+    })
+}
+
 /// What the proxy needs to know of each host.
 pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
     let millis = Duration::from_millis;
@@ -355,6 +390,7 @@ pub(super) fn settings(model: &Model, upgrade: bool) -> Settings {
     let socket = &model.listen.handover;
     Settings {
         listen: model.listen.address.clone(),
+        tls: listen_tls(model),
         services: std::thread::available_parallelism().map_or(1, usize::from),
         // `ending` ends the process before.
         grace: ending::LONGEST,

@@ -19,6 +19,8 @@ pub enum Kind {
     Texts(Check),
     /// A list of addresses, or of tables with an `address`.
     Upstreams,
+    /// A list of tables, each with a `cert` and a `key`.
+    Certificates,
     /// A table of further keys.
     Table,
     /// A list of tables, written `[[name]]`.
@@ -57,7 +59,13 @@ pub const KEYS: &[Key] = &[
     must("listen", Kind::Table),
     key("listen.address", Kind::Text(address), "\"0.0.0.0:8080\""),
     key("listen.handover", Kind::Text(socket_or_off), "\"\""),
-    must("listen.tls", Kind::Later(&["cert", "key", "client_ca"])),
+    must("listen.tls", Kind::Table),
+    key("listen.tls.cert", Kind::Text(file_or_off), "\"\""),
+    key("listen.tls.key", Kind::Text(file_or_off), "\"\""),
+    key("listen.tls.certificates", Kind::Certificates, "[]"),
+    key("listen.tls.client_ca", Kind::Text(file_or_off), "\"\""),
+    key("listen.tls.client_auth", Kind::Choice(&["required", "optional"]), "\"required\""),
+    key("listen.tls.http2", Kind::Flag, "true"),
     must("admin", Kind::Table),
     key("admin.address", Kind::Text(address_or_off), "\"127.0.0.1:9464\""),
     key("admin.allow_remote", Kind::Flag, "false"),
@@ -213,6 +221,14 @@ fn socket_or_off(text: &str) -> Result<(), String> {
     Err("not the path of a socket; write an absolute one of at most 107 bytes without spaces, for example \
          \"/run/a2a-errata/handover.sock\", or \"\" for none"
         .into())
+}
+
+/// Whether the file is there is seen when it is read.
+pub(super) fn file_or_off(text: &str) -> Result<(), String> {
+    if text.contains('\0') || text.starts_with("-----BEGIN") {
+        return Err("not the path of a file; write for example \"/etc/tls/tls.crt\", or \"\" for none".into());
+    }
+    Ok(())
 }
 
 /// A name becomes a label of metrics and logs.

@@ -4,6 +4,7 @@
 //! Lists of tables (`hosts`, `interfaces`) are layered by index, as dictionaries with the index as key,
 //! so that `A2A_ERRATA_HOSTS__0__MODE` changes one key of one host and leaves the file's others alone.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -190,6 +191,10 @@ fn wanted(kind: Kind) -> String {
         }
         Kind::Texts(_) => "must be a list of texts, for example [\"…\", \"…\"]".into(),
         Kind::Upstreams => "must be a list of addresses, for example [\"127.0.0.1:9000\"]".into(),
+        Kind::Certificates => {
+            "must be a list of tables, for example [{ cert = \"/etc/tls/a.crt\", key = \"/etc/tls/a.key\" }]"
+                .into()
+        }
         Kind::Table | Kind::Tables => "must be a table".into(),
         Kind::Later(members) => format!("must be a table of {}", members.join(", ")),
     }
@@ -223,6 +228,7 @@ fn read(kind: Kind, toml: &Toml) -> Result<Value, Vec<Fault>> {
             check(text).map(|()| text.into())
         }),
         Kind::Upstreams => elements(toml, wrong, upstream),
+        Kind::Certificates => elements(toml, wrong, certificate),
         Kind::Table | Kind::Tables | Kind::Later(_) => Err(wrong()),
     }
 }
@@ -263,6 +269,23 @@ fn upstream(element: &Toml) -> Result<Value, String> {
     keys::address(text)?;
     let Some(tls) = table.get("tls") else { return Ok(text.into()) };
     Ok(Value::from(Dict::from([("address".to_owned(), text.into()), ("tls".to_owned(), upstream_tls(tls)?)])))
+}
+
+/// A certificate for the names that it has, and its key.
+fn certificate(element: &Toml) -> Result<Value, String> {
+    let example = "{ cert = \"/etc/tls/a.crt\", key = \"/etc/tls/a.key\" }";
+    let table = element.as_inline_table().ok_or_else(|| format!("must be a table; write {example}"))?;
+    if let Some((name, _)) = table.iter().find(|(name, _)| !matches!(*name, "cert" | "key")) {
+        return Err(format!("unknown key `{name}`; a certificate has `cert` and `key`"));
+    }
+    let mut dict = Dict::new();
+    for name in ["cert", "key"] {
+        let text = table.get(name).and_then(Toml::as_str).filter(|text| !text.is_empty());
+        let text = text.ok_or_else(|| format!("has no `{name}`; write {example}"))?;
+        keys::file_or_off(text).map_err(|says| format!("`{name}` is {says}"))?;
+        dict.insert(name.to_owned(), text.into());
+    }
+    Ok(dict.into())
 }
 
 /// How an upstream is spoken to over TLS, with every default.
@@ -316,6 +339,17 @@ fn file(path: &FilePath, problems: &mut Vec<Problem>) -> Layer {
     layer
 }
 
+/// What a key was given. A list of tables may be written with headers of their own.
+fn value_of(kind: Kind, item: &Item) -> Option<Cow<'_, Toml>> {
+    match (kind, item) {
+        (_, Item::Value(value)) => Some(Cow::Borrowed(value)),
+        (Kind::Certificates, Item::ArrayOfTables(tables)) => {
+            Some(Cow::Owned(Toml::Array(tables.clone().into_array())))
+        }
+        _ => None,
+    }
+}
+
 /// Goes through the file's tables.
 struct FileWalk<'a> {
     path: &'a FilePath,
@@ -361,15 +395,15 @@ impl FileWalk<'_> {
                 },
                 Kind::Tables => self.tables(&path, item, key_span),
                 Kind::Later(members) => self.later(&path, item, key_span, members),
-                kind => match item {
-                    Item::Value(value) => {
+                kind => match value_of(kind, item) {
+                    Some(value) => {
                         let (file, text) = (self.path, self.text);
-                        let found = self.layer.set(path, kind, value, text, |span| {
+                        let found = self.layer.set(path, kind, &value, text, |span| {
                             Place::in_file(file, text, span.or(key_span.clone()).map_or(0, |span| span.start))
                         });
                         self.problems.extend(found);
                     }
-                    _ => self.problem(item.span().or(key_span), &path, None, wanted(kind)),
+                    None => self.problem(item.span().or(key_span), &path, None, wanted(kind)),
                 },
             }
         }
@@ -519,6 +553,7 @@ fn from_text(kind: Kind, text: &str) -> Result<Toml, String> {
     let trimmed = text.trim();
     match kind {
         Kind::Flag | Kind::Number(..) => trimmed.parse().map_err(|_| wanted(kind)),
+        Kind::Certificates => trimmed.parse().map_err(|_| wanted(kind)),
         Kind::Texts(_) | Kind::Upstreams if trimmed.starts_with('[') => {
             trimmed.parse().map_err(|_| wanted(kind))
         }

@@ -16,12 +16,12 @@ use std::path::PathBuf;
 pub use checks::is_loopback;
 pub use keys::{KEYS, Key, Kind};
 pub use model::{
-    Admin, Binding, Cap, Card, Disclosure, Host, Interface, InterfaceMode, Limits, Listen, Messages, Mode,
-    Model, Oracle, Timeouts, Traces, Upstream, UpstreamTls,
+    Admin, Binding, Cap, Card, CertificatePair, ClientAuth, Disclosure, Host, Interface, InterfaceMode,
+    Limits, Listen, ListenTls, Messages, Mode, Model, Oracle, Timeouts, Traces, Upstream, UpstreamTls,
 };
 pub use problem::{Place, Problem, Problems};
 pub use schema::schema;
-pub use tls::{Files, Identity};
+pub use tls::{Cause, Fault, Files, Found, Identity, ListenFiles, Owner, Reading, Validity};
 
 /// What the name of every variable that sets a key begins with.
 pub const ENV_PREFIX: &str = "A2A_ERRATA_";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use serde::Deserialize;
 
-use super::tls::Files;
+use super::tls::{Files, ListenFiles};
 use crate::normalize;
 
 /// Everything that can be set. Made by [`super::load`] only, so every value is a checked one.
@@ -24,6 +24,57 @@ pub struct Listen {
     pub address: String,
     /// The Unix socket that a new process gets the listening sockets over; empty: it gets none.
     pub handover: String,
+    pub tls: ListenTls,
+}
+
+/// How clients are spoken to over TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListenTls {
+    /// Empty: in the clear.
+    pub cert: String,
+    pub key: String,
+    /// Further ones, for the names that they have.
+    pub certificates: Vec<CertificatePair>,
+    /// Empty: no client is asked for a certificate.
+    pub client_ca: String,
+    pub client_auth: ClientAuth,
+    pub http2: bool,
+    /// What the files hold.
+    #[serde(skip)]
+    pub files: ListenFiles,
+}
+
+/// A certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificatePair {
+    pub cert: String,
+    pub key: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    Required,
+    Optional,
+}
+
+impl ListenTls {
+    /// The keys that name the certificate and the key of the how manieth pair, the default being the first.
+    #[must_use]
+    pub fn pair(&self, n: usize) -> (String, String) {
+        match n.checked_sub(1) {
+            None => ("cert".into(), "key".into()),
+            Some(n) => (format!("certificates[{n}].cert"), format!("certificates[{n}].key")),
+        }
+    }
+
+    /// Every file that is named.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let further = self.certificates.iter().flat_map(|pair| [&pair.cert, &pair.key]);
+        [&self.cert, &self.key, &self.client_ca].into_iter().chain(further).map(String::as_str)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

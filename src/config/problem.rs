@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Key;
 use super::print::{MASKED, pattern};
+use super::tls::{Cause, Owner};
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct Problem {
     pub value: Option<String>,
     /// What is wrong with it and what would be right.
     pub says: String,
+    /// Whose file is at fault and why, if one is.
+    pub file: Option<(Owner, Cause)>,
 }
 
 /// Longest bad value that is repeated in a message, in characters.
@@ -61,7 +64,12 @@ const SHOWN: usize = 80;
 
 impl Problem {
     pub(super) fn new(place: Place, key: impl Into<String>, says: impl Into<String>) -> Self {
-        Self { place, key: key.into(), value: None, says: says.into() }
+        Self { place, key: key.into(), value: None, says: says.into(), file: None }
+    }
+
+    pub(super) fn caused(mut self, of: Owner, cause: Cause) -> Self {
+        self.file = Some((of, cause));
+        self
     }
 
     pub(super) fn with_value(mut self, value: &str) -> Self {

@@ -47,6 +47,9 @@ fn property(key: &Key, said: &BTreeMap<String, String>) -> Value {
                      "sni": {"type": "string"}, "ca": {"type": "string"}, "client_cert": {"type": "string"},
                      "client_key": {"type": "string"}, "verify": {"type": "boolean", "default": true}}}}},
         ]}}),
+        Kind::Certificates => json!({"type": "array", "items": {
+            "type": "object", "additionalProperties": false, "required": ["cert", "key"],
+            "properties": {"cert": {"type": "string"}, "key": {"type": "string"}}}}),
         Kind::Table => table(key.path, said),
         Kind::Tables => json!({"type": "array", "items": table(&format!("{}[]", key.path), said)}),
         Kind::Later(_) => json!(false),

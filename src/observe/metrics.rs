@@ -12,6 +12,7 @@ use prometheus::{
 };
 
 use super::Lane;
+use super::certificates::Certificates;
 use super::lane::unix_now;
 use super::reloads::Told;
 use crate::normalize::{Binding, Mode};
@@ -36,6 +37,30 @@ const MOST_INTERFACES: usize = 64;
 const LONGEST_PATH: usize = 256;
 /// The lane of interfaces that are beyond these bounds.
 const MORE: &str = "more";
+
+/// How a TLS handshake with a client ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handshake {
+    Done,
+    /// Nothing in common, a certificate that was missing or not believed, a client that went away.
+    Failed,
+    /// What came was something else, such as plain HTTP.
+    NotTls,
+    Timeout,
+}
+
+impl Handshake {
+    const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::NotTls, Self::Timeout];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::NotTls => "not_tls",
+            Self::Timeout => "timeout",
+        }
+    }
+}
 
 /// Every metric of one process, in its own registry.
 #[derive(Debug)]
@@ -62,6 +87,8 @@ pub struct Metrics {
     card_age: GaugeVec,
     config_reloads: IntCounterVec,
     config_ok: IntGauge,
+    handshakes: IntCounterVec,
+    pub(super) certificates: Certificates,
     pub(super) reloads: Told,
     pub(super) card_rewrites: IntCounterVec,
     pub(super) card_signatures: IntCounterVec,
@@ -83,11 +110,11 @@ struct Lanes {
     hosts: Option<Vec<String>>,
 }
 
-fn opts(name: &str, help: &str) -> Opts {
+pub(super) fn opts(name: &str, help: &str) -> Opts {
     Opts::new(name, help).namespace(PREFIX)
 }
 
-fn counters(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
+pub(super) fn counters(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
     IntCounterVec::new(opts(name, help), labels)
 }
 
@@ -217,6 +244,12 @@ impl Metrics {
                 "config_last_reload_successful",
                 "1; 0 while the last reading of the configuration was refused and the one before is in effect.",
             )?,
+            handshakes: counters(
+                "tls_handshakes_total",
+                "TLS handshakes with clients, by how they ended.",
+                &["result"],
+            )?,
+            certificates: Certificates::new()?,
             reloads: Told::new(started),
             started,
             lanes: Mutex::default(),
@@ -227,7 +260,14 @@ impl Metrics {
             // A first step is to be seen as one.
             metrics.config_reloads.with_label_values(&[result]).reset();
         }
-        let all: [Box<dyn Collector>; 26] = [
+        for result in Handshake::ALL {
+            metrics.handshakes.with_label_values(&[result.as_str()]).reset();
+        }
+        for collector in metrics.certificates.collectors() {
+            metrics.registry.register(collector)?;
+        }
+        let all: [Box<dyn Collector>; 27] = [
+            Box::new(metrics.handshakes.clone()),
             Box::new(metrics.config_reloads.clone()),
             Box::new(metrics.config_ok.clone()),
             Box::new(metrics.span_batches.clone()),
@@ -311,6 +351,17 @@ impl Metrics {
         self.config_reloads.with_label_values(&[result]).inc();
         self.config_ok.set(refused.is_none().into());
         self.reloads.set(unix_now(), refused);
+    }
+
+    /// A client's TLS handshake ended.
+    pub fn handshake(&self, result: Handshake) {
+        self.handshakes.with_label_values(&[result.as_str()]).inc();
+    }
+
+    /// What is known of certificates and their files.
+    #[must_use]
+    pub fn certificates(&self) -> &Certificates {
+        &self.certificates
     }
 
     /// These are the hosts from here on. The series of others go once no request counts on them any more, so that

@@ -3,6 +3,7 @@
 
 mod access;
 mod admin;
+pub mod certificates;
 mod lane;
 pub mod log;
 mod metrics;
@@ -17,8 +18,8 @@ pub mod spans;
 mod trend;
 
 pub use admin::{Admin, Reload, Shown};
-pub use lane::{Finished, InFlight, Lane, UpstreamFailure};
-pub use metrics::Metrics;
+pub use lane::{Finished, InFlight, Lane, UpstreamFailure, unix_now};
+pub use metrics::{Handshake, Metrics};
 pub use readiness::Readiness;
 pub use rule_text::says_by_id as rule_says;
 pub use trend::Minute;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use maud::{DOCTYPE, Markup, html};
 
 use super::access;
+use super::certificates::SOON_DAYS;
 use super::removal::{Removal, span};
 use super::report::{Host, Interface, Report};
 use super::trend::Minute;
@@ -68,6 +69,7 @@ pub fn render(report: &Report, options: Options) -> String {
                 }
                 main #hosts {
                     (configuration(report))
+                    (certificates(report))
                     (overview(report))
                     @for (n, host) in report.hosts.iter().enumerate() { (section(n, host, report.now)) }
                 }
@@ -98,6 +100,56 @@ fn configuration(report: &Report) -> Markup {
                 }
                 p { "What was read " (span(report.now - refused.at)) " ago, " (time(refused.at)) ", was refused:" }
                 ul { @for problem in &refused.says { li { code { (problem) } } } }
+            }
+        }
+    }
+}
+
+/// Which certificates are in effect and for how long; which files were not taken.
+fn certificates(report: &Report) -> Markup {
+    let known = &report.certificates;
+    let left = |expires: i64| expires - report.now;
+    html! {
+        @if !known.refused.is_empty() {
+            section aria-labelledby="refused-files" {
+                div.title {
+                    h2 id="refused-files" { "Certificate files" }
+                    span.badge.bad { "not taken" }
+                    span.muted { "those before are in effect" }
+                }
+                ul { @for file in &known.refused {
+                    li { code { (file.key) " = \"" (file.path) "\"" } " " (file.says) ", since " (time(file.at)) }
+                } }
+            }
+        }
+        @if !known.in_effect.is_empty() {
+            section aria-labelledby="certificates" {
+                div.title { h2 id="certificates" { "Certificates" } }
+                div.scroll role="region" aria-label="Certificates in effect" tabindex="0" {
+                    table {
+                        caption { "In effect" }
+                        thead { tr {
+                            th scope="col" { "For" }
+                            th scope="col" { "Key" }
+                            th scope="col" { "Ends" }
+                            th scope="col" { "Verdict" }
+                        } }
+                        tbody { @for one in &known.in_effect { tr {
+                            th scope="row" { @if one.host.is_empty() { "clients" } @else { (one.host) } }
+                            td { code { (one.key) } }
+                            td { (time(one.expires)) }
+                            td {
+                                @match left(one.expires) {
+                                    ..=0 => span.badge.bad { "has expired" },
+                                    left if left <= SOON_DAYS * 86_400 => {
+                                        span.badge.warn { "expires in " (span(left)) }
+                                    },
+                                    _ => span.badge.good { "valid" },
+                                }
+                            }
+                        } } }
+                    }
+                }
             }
         }
     }

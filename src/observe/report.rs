@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::certificates::Known;
 use super::lane::{Lane, VERDICTS, unix_now};
 use super::reloads::Reloads;
 use super::removal::{self, Evidence, Removal};
@@ -26,6 +27,9 @@ pub struct Report {
     /// How the configuration in effect came about.
     #[serde(default)]
     pub configuration: Reloads,
+    /// The certificates in effect, and files that were not taken.
+    #[serde(default, skip_serializing_if = "Known::is_empty")]
+    pub certificates: Known,
     pub hosts: Vec<Host>,
 }
 
@@ -139,6 +143,7 @@ pub fn make(metrics: &Metrics, readiness: &Readiness, clean_days: u32) -> Report
         started: metrics.started(),
         now,
         configuration: metrics.reloads.get(),
+        certificates: metrics.certificates().known(),
         hosts: hosts.collect(),
     }
 }

@@ -1,7 +1,8 @@
 //! What stands in front of Pingora's proxy.
 //!
 //! [`enter`] tells prior-knowledge HTTP/2 from HTTP/1 by the first three bytes. Pingora's own `h2c`
-//! option waits for twenty-four of them, and `OPTIONS / HTTP/1.0` with its two line ends has fewer.
+//! option waits for twenty-four of them, and `OPTIONS / HTTP/1.0` with its two line ends has fewer. Over TLS
+//! it is what was negotiated (ALPN), and nothing else: without it the connection is HTTP/1.
 //!
 //! [`Door`] reads each HTTP/1 head itself, because Pingora answers one it cannot accept
 //! (`Content-Length: abc`) before any hook runs, with an empty body and a `Server` header. Here such a
@@ -17,9 +18,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use pingora::apps::{HttpPersistentSettings, HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
-use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::H2Options;
+use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::{HttpProxy, ProcessCustomSession};
 use pingora::server::ShutdownWatch;
 use pingora_error::ErrorType;
@@ -30,6 +31,7 @@ use super::joined::Connector;
 use super::own_answers;
 use super::routes::Hosts;
 use super::service::{Call, Shell};
+use super::tls::{Prompt, Terminator};
 use crate::normalize::OwnAnswer;
 
 /// What the hooks of one request find behind the door.
@@ -72,34 +74,52 @@ pub struct Door {
     gather: Arc<Gather>,
 }
 
-/// Where Pingora hands every new connection over: sorts them by protocol.
-pub fn enter(hosts: &Arc<Hosts>) -> ProcessCustomSession<Shell, Connector> {
-    let hosts = hosts.clone();
+/// Where Pingora hands every new connection over: makes the TLS handshake, if there is to be one, and sorts them by
+/// protocol.
+pub fn enter(hosts: &Arc<Hosts>, tls: &Arc<Terminator>) -> ProcessCustomSession<Shell, Connector> {
+    let (hosts, tls) = (hosts.clone(), tls.clone());
     Arc::new(move |proxy, stream, shutdown: &ShutdownWatch| {
-        let (hosts, shutdown) = (hosts.clone(), shutdown.clone());
-        Box::pin(sort(proxy, hosts, stream, shutdown))
+        let (hosts, tls, shutdown) = (hosts.clone(), tls.clone(), shutdown.clone());
+        Box::pin(sort(proxy, hosts, tls, stream, shutdown))
     })
 }
 
 async fn sort(
     proxy: Arc<Proxy>,
     hosts: Arc<Hosts>,
-    mut stream: Stream,
+    tls: Arc<Terminator>,
+    stream: Stream,
     shutdown: ShutdownWatch,
 ) -> Option<Stream> {
-    let mut start = [0; 3];
     let mut ending = shutdown.clone();
-    let peeked = tokio::select! {
-        biased;
-        peeked = tokio::time::timeout(SILENCE, stream.try_peek(&mut start)) => peeked,
-        () = last_words(&mut ending) => return None,
-    };
-    let Ok(Ok(_)) = peeked else { return None };
-    let h2c = start == *b"PRI";
+    // Boxed: what comes before the first request takes no room in what lasts.
+    let sorted = Box::pin(async {
+        tokio::select! {
+            biased;
+            sorted = protocol(&tls, stream) => sorted,
+            () = last_words(&mut ending) => None,
+        }
+    });
+    let (stream, is_h2) = sorted.await?;
     let mut options = HttpServerOptions::default();
-    options.h2c = h2c;
+    options.h2c = is_h2;
     let door = Arc::new(Door { proxy, hosts, options, gather: Arc::default() });
-    if h2c { door.process_new(stream, &shutdown).await } else { door.http1(stream, &shutdown).await }
+    if is_h2 { door.process_new(stream, &shutdown).await } else { door.http1(stream, &shutdown).await }
+}
+
+/// The connection with TLS taken off, and whether it is HTTP/2. `None` when nothing can come of it.
+async fn protocol(tls: &Terminator, mut stream: Stream) -> Option<(Stream, bool)> {
+    let Some(acceptor) = tls.current() else {
+        let mut start = [0; 3];
+        let peeked = tokio::time::timeout(SILENCE, stream.try_peek(&mut start)).await;
+        return matches!(peeked, Ok(Ok(_))).then_some((stream, start == *b"PRI"));
+    };
+    let stream = tls.accept(&acceptor, stream).await?;
+    if stream.selected_alpn_proto() == Some(ALPN::H2) {
+        // HTTP/1 requests have their own bound.
+        return Some((Box::new(Prompt::new(stream, SILENCE)), true));
+    }
+    Some((stream, false))
 }
 
 /// Gives the request its real session back.

@@ -3,7 +3,7 @@
 //! `server` assembles the process, `routes` knows which host and interface a request is for,
 //! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
 //! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
-//! says itself, `front` catches requests that Pingora refuses before the first hook, `cards` learns the
+//! says itself, `front` catches requests that Pingora refuses before the first hook, `tls` makes handshakes before it, `cards` learns the
 //! interfaces of a host from its agent card, `joined` sends a request's head and body in one, `idle`
 //! keeps upstream connections, `gather` sends the pieces of an answer in one (`layer` is what the two
 //! share), `public` knows the URL that clients know a host by, and `rehearsal` does with a saved
@@ -24,10 +24,15 @@ mod routes;
 mod server;
 mod service;
 mod settings;
+mod tls;
 mod upstream;
 
 pub use cards::CardReader;
 pub use rehearsal::{Ending, Question, Rehearsed, Told, default_host, hosts_of, rehearse};
 pub use routes::Hosts;
 pub use server::{Assembly, run};
-pub use settings::{Card, Handover, Host, InterfaceMode, Limits, Settings, Timeouts, Upstream, UpstreamTls};
+pub use settings::{
+    Card, ClientCertificates, Handover, Host, InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream,
+    UpstreamTls,
+};
+pub use tls::Terminator;

@@ -84,8 +84,14 @@ pub fn default_host(interfaces: Vec<Arc<Interface>>) -> settings::Host {
 /// Where requests go among these hosts. Nothing listens, and nothing is counted anywhere.
 #[must_use]
 pub fn hosts_of(hosts: Vec<settings::Host>) -> Hosts {
-    let settings =
-        Settings { listen: String::new(), services: 1, grace: Duration::ZERO, handover: None, hosts };
+    let settings = Settings {
+        listen: String::new(),
+        tls: None,
+        services: 1,
+        grace: Duration::ZERO,
+        handover: None,
+        hosts,
+    };
     Hosts::new(&settings, &Metrics::new())
 }
 

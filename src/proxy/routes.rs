@@ -490,8 +490,14 @@ mod tests {
     }
 
     fn hosts(hosts: Vec<settings::Host>) -> Hosts {
-        let settings =
-            Settings { listen: String::new(), services: 1, grace: Duration::ZERO, handover: None, hosts };
+        let settings = Settings {
+            listen: String::new(),
+            tls: None,
+            services: 1,
+            grace: Duration::ZERO,
+            handover: None,
+            hosts,
+        };
         Hosts::new(&settings, &Metrics::new())
     }
 

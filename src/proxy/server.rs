@@ -17,6 +17,7 @@ use tokio::sync::broadcast;
 use super::routes::Hosts;
 use super::service::Shell;
 use super::settings::Settings;
+use super::tls::Terminator;
 use super::{front, joined};
 use crate::observe::Metrics;
 
@@ -29,6 +30,7 @@ const RUNTIME_EXIT_S: u64 = 1;
 pub struct Assembly {
     server: Server,
     hosts: Arc<Hosts>,
+    tls: Arc<Terminator>,
 }
 
 impl Assembly {
@@ -39,8 +41,12 @@ impl Assembly {
     /// measured to need 0.87 of the stock runtime's CPU time. Pingora keeps its listening sockets by
     /// the address as it was written and would hand one socket to all of them; so each service
     /// writes the port with another number of leading zeros and `SO_REUSEPORT` does the rest.
-    #[must_use]
-    pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Self {
+    ///
+    /// # Errors
+    /// When TLS towards clients is configured and cannot be made.
+    pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, String> {
+        let tls = Arc::new(Terminator::new(metrics));
+        tls.replace(settings.tls.as_ref())?;
         let mut conf = ServerConf {
             threads: 1,
             work_stealing: false,
@@ -64,9 +70,15 @@ impl Assembly {
 
         let hosts = Arc::new(Hosts::new(settings, metrics));
         for index in 0..services(settings) {
-            server.add_service(service(&server.configuration, &hosts, &settings.listen, index));
+            server.add_service(service(&server.configuration, &hosts, &tls, &settings.listen, index));
         }
-        Self { server, hosts }
+        Ok(Self { server, hosts, tls })
+    }
+
+    /// How connections are met, for whoever changes it later.
+    #[must_use]
+    pub fn tls(&self) -> Arc<Terminator> {
+        self.tls.clone()
     }
 
     /// The hosts behind the proxy, for whoever learns their interfaces later (I-1).
@@ -104,12 +116,20 @@ impl Assembly {
 }
 
 /// Runs the proxy together with `extra` services until a signal ends it.
-pub fn run(settings: &Settings, metrics: &Arc<Metrics>, extra: Vec<Box<dyn ServiceWithDependents>>) {
-    let mut assembly = Assembly::new(settings, metrics);
+///
+/// # Errors
+/// As [`Assembly::new`].
+pub fn run(
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+    extra: Vec<Box<dyn ServiceWithDependents>>,
+) -> Result<(), String> {
+    let mut assembly = Assembly::new(settings, metrics)?;
     for service in extra {
         assembly.add(service);
     }
     assembly.run();
+    Ok(())
 }
 
 /// Sockets that Pingora hands over at the most, one kept for the admin pages.
@@ -132,13 +152,19 @@ fn services(settings: &Settings) -> usize {
 }
 
 /// The pieces of one service: connections arrive at [`front::enter`], requests leave on [`joined`] connections.
-fn service(conf: &Arc<ServerConf>, hosts: &Arc<Hosts>, listen: &str, index: usize) -> Service<front::Proxy> {
+fn service(
+    conf: &Arc<ServerConf>,
+    hosts: &Arc<Hosts>,
+    tls: &Arc<Terminator>,
+    listen: &str,
+    index: usize,
+) -> Service<front::Proxy> {
     let connector = joined::Connector::new(ConnectorOptions::from_server_conf(conf));
     let mut options = HttpServerOptions::default();
     options.force_custom = true;
     let mut service = ProxyServiceBuilder::new(conf, Shell::new(hosts.clone()))
         .name(format!("proxy-{index}"))
-        .custom(connector, front::enter(hosts))
+        .custom(connector, front::enter(hosts, tls))
         .server_options(options)
         .build();
     let mut socket = TcpSocketOptions::default();
@@ -184,6 +210,7 @@ mod tests {
     fn no_more_services_than_can_be_handed_over() {
         let settings = |listen: &str, handover| Settings {
             listen: listen.into(),
+            tls: None,
             services: 64,
             grace: Duration::ZERO,
             handover,

@@ -12,6 +12,8 @@ use crate::protocol::public_url::{Own, PublicUrl};
 pub struct Settings {
     /// `ADDRESS:PORT` to listen on.
     pub listen: String,
+    /// `None`: in the clear.
+    pub tls: Option<ListenTls>,
     /// Proxy services, each with one thread and its own upstream pool (`so_reuseport`).
     pub services: usize,
     /// How long a shutdown waits for requests in flight.
@@ -19,6 +21,26 @@ pub struct Settings {
     /// How a new process takes this one's place; `None`: it cannot.
     pub handover: Option<Handover>,
     pub hosts: Vec<Host>,
+}
+
+/// How clients are spoken to over TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenTls {
+    /// At least one; the first is for every name that no other has.
+    pub identities: Vec<Identity>,
+    /// `None`: no client is asked for a certificate.
+    pub client: Option<ClientCertificates>,
+    /// HTTP/2 is offered.
+    pub http2: bool,
+}
+
+/// Whose certificates clients show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// Certificates (DER) of those who sign theirs.
+    pub ca: Vec<Vec<u8>>,
+    /// Nobody comes in without one.
+    pub required: bool,
 }
 
 /// Listening sockets go from one process to the next over this.

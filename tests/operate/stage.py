@@ -6,6 +6,8 @@ import contextlib
 import http.client
 import itertools
 import json
+import ssl
+import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,7 +112,7 @@ class Host:
 
 
 class Stage:
-    """`billing` with an enforced and an observed interface, `support` with a card, `down` that is gone, `waiting`
+    """Over TLS, with a certificate that ends in a week: `billing` with an enforced and an observed interface, `support` with a card, `down` that is gone, `waiting`
     whose card cannot be read. Use as a context manager."""
 
     def __init__(self, binary, work):
@@ -125,10 +127,17 @@ class Stage:
         for host in (billing, support):
             self.stack.callback(host.close)
         self.listen, self.admin = free_port(), free_port()
+        cert, key = self.work / "tls.crt", self.work / "tls.key"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-days", "7", "-subj", "/CN=stage", "-addext", "subjectAltName=DNS:billing.example",
+                        "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=60)
+        self.tls = ssl.create_default_context(cafile=cert)
+        self.tls.check_hostname = False
         config = self.work / "stage.toml"
         config.write_text(f"""
 [listen]
 address = "127.0.0.1:{self.listen}"
+tls = {{ cert = "{cert}", key = "{key}" }}
 [admin]
 address = "127.0.0.1:{self.admin}"
 [[hosts]]
@@ -174,7 +183,7 @@ upstreams = ["127.0.0.1:{free_port()}"]
         method = FAULTS[fault][0]
         params = {"id": "t-1"} if method in ("GetTask", "CancelTask") else {"message": {"parts": [{"text": "hi"}]}}
         body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
-        connection = http.client.HTTPConnection("127.0.0.1", self.listen, timeout=10)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.listen, timeout=10, context=self.tls)
         try:
             connection.request("POST", path, body, {"Host": authority, "A2A-Version": "1.0", "X-Fault": str(fault),
                                                     "Content-Type": "application/json",
@@ -191,7 +200,7 @@ upstreams = ["127.0.0.1:{free_port()}"]
                                     ("support.example", "/a2a")):
                 self.call(authority, path, fault)
         self.call("down.example", "/a2a", 0)
-        connection = http.client.HTTPConnection("127.0.0.1", self.listen, timeout=10)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.listen, timeout=10, context=self.tls)
         connection.request("GET", "/.well-known/agent-card.json", headers={"Host": "support.example"})
         connection.getresponse().read()
         connection.close()

@@ -49,6 +49,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
     };
     Settings {
         listen: format!("127.0.0.1:{}", free_port()),
+        tls: None,
         services: 1,
         grace: Duration::ZERO,
         handover: None,
@@ -93,7 +94,7 @@ impl Proxy {
         let readiness = Arc::new(Readiness::new(known));
         let (counts, ready) = (metrics.clone(), readiness.clone());
         thread::spawn(move || {
-            let mut assembly = Assembly::new(&settings, &counts);
+            let mut assembly = Assembly::new(&settings, &counts).unwrap();
             if learns {
                 let reader = CardReader::new(&assembly.hosts(), &counts, &ready);
                 assembly.add(Box::new(background_service("agent cards", reader)));
@@ -263,6 +264,7 @@ impl Message {
 /// One end of a connection, with what was read ahead.
 pub struct Connection {
     stream: TcpStream,
+    tls: Option<Box<rustls::ClientConnection>>,
     ahead: Vec<u8>,
 }
 
@@ -277,17 +279,49 @@ impl Connection {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, ahead: Vec::new() }
+        Self { stream, tls: None, ahead: Vec::new() }
+    }
+
+    /// Over TLS, the handshake done.
+    pub fn over_tls(address: SocketAddr, mut tls: rustls::ClientConnection) -> std::io::Result<Self> {
+        let mut new = Self::new(TcpStream::connect_timeout(&address, PATIENCE)?);
+        while tls.is_handshaking() {
+            tls.complete_io(&mut new.stream)?;
+        }
+        new.tls = Some(Box::new(tls));
+        Ok(new)
+    }
+
+    /// What TLS has agreed on.
+    pub fn tls(&self) -> &rustls::ClientConnection {
+        self.tls.as_deref().expect("it is in the clear")
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.tls {
+            None => self.stream.write_all(bytes),
+            Some(tls) => {
+                let mut stream = rustls::Stream::new(&mut **tls, &mut self.stream);
+                stream.write_all(bytes).and_then(|()| stream.flush())
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match &mut self.tls {
+            None => self.stream.read(buffer),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(buffer),
+        }
     }
 
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).unwrap();
+        self.write(bytes.as_ref()).unwrap();
     }
 
     /// Sends as long as the other side takes it.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.stream.write_all(bytes.as_ref()).is_ok()
+        self.write(bytes.as_ref()).is_ok()
     }
 
     pub fn end_sending(&self) {
@@ -301,7 +335,7 @@ impl Connection {
 
     fn more(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
-        match self.stream.read(&mut buffer) {
+        match self.read(&mut buffer) {
             Ok(0) | Err(_) => false,
             Ok(read) => {
                 self.ahead.extend_from_slice(&buffer[..read]);
@@ -359,7 +393,7 @@ impl Connection {
     pub fn closes_within(&mut self, patience: Duration) -> bool {
         self.stream.set_read_timeout(Some(patience)).unwrap();
         let mut byte = [0; 1];
-        let closed = match self.stream.read(&mut byte) {
+        let closed = match self.read(&mut byte) {
             Ok(read) => read == 0,
             Err(error) => {
                 !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
