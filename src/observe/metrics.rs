@@ -12,6 +12,7 @@ use prometheus::{
 };
 
 use super::Lane;
+use super::groups::{AddressState, Addresses, Groups};
 use super::lane::unix_now;
 use super::reloads::Told;
 use crate::normalize::{Binding, Mode};
@@ -57,6 +58,10 @@ pub struct Metrics {
     pub(super) last_rewrite: IntGaugeVec,
     pub(super) last_repair: IntGaugeVec,
     mode_info: IntGaugeVec,
+    upstream_addresses: IntGaugeVec,
+    upstream_ejections: IntCounterVec,
+    health_checks: IntCounterVec,
+    groups: Arc<Groups>,
     host_ready: IntGaugeVec,
     card_reads: IntCounterVec,
     card_age: GaugeVec,
@@ -180,8 +185,26 @@ impl Metrics {
                 opts("mode_info", "1; says whether an interface's answers are enforced or only observed."),
                 &["host", "interface", "mode"],
             )?,
+            upstream_addresses: IntGaugeVec::new(
+                opts("upstream_addresses", "Addresses of an upstream, by what they are good for right now."),
+                &["host", "upstream", "state"],
+            )?,
+            upstream_ejections: counters(
+                "upstream_ejections_total",
+                "Times an address was left alone for a while because it failed requests.",
+                &["host", "upstream"],
+            )?,
+            health_checks: counters(
+                "health_checks_total",
+                "Checks of addresses, by whether they were good.",
+                &["host", "upstream", "result"],
+            )?,
+            groups: Arc::default(),
             host_ready: IntGaugeVec::new(
-                opts("host_ready", "1 when the host's interfaces are known, 0 while every POST may be one."),
+                opts(
+                    "host_ready",
+                    "1 when the host's interfaces are known and one of its addresses can be used, else 0.",
+                ),
                 &["host"],
             )?,
             card_reads: counters(
@@ -227,7 +250,7 @@ impl Metrics {
             // A first step is to be seen as one.
             metrics.config_reloads.with_label_values(&[result]).reset();
         }
-        let all: [Box<dyn Collector>; 26] = [
+        let all: [Box<dyn Collector>; 29] = [
             Box::new(metrics.config_reloads.clone()),
             Box::new(metrics.config_ok.clone()),
             Box::new(metrics.span_batches.clone()),
@@ -235,6 +258,9 @@ impl Metrics {
             Box::new(metrics.upstream_failures.clone()),
             Box::new(metrics.last_repair.clone()),
             Box::new(metrics.mode_info.clone()),
+            Box::new(metrics.upstream_addresses.clone()),
+            Box::new(metrics.upstream_ejections.clone()),
+            Box::new(metrics.health_checks.clone()),
             Box::new(metrics.host_ready.clone()),
             Box::new(start),
             Box::new(metrics.responses.clone()),
@@ -316,7 +342,9 @@ impl Metrics {
     /// These are the hosts from here on. The series of others go once no request counts on them any more, so that
     /// ever new names make no ever new series.
     pub fn hosts_are(&self, names: impl IntoIterator<Item = String>) {
-        self.lanes().hosts = Some(names.into_iter().collect());
+        let names: Vec<_> = names.into_iter().collect();
+        self.groups.keep(&names);
+        self.lanes().hosts = Some(names);
         self.forget();
     }
 
@@ -339,6 +367,8 @@ impl Metrics {
             &self.dropped,
             &self.collapsed,
             &self.upstream_failures,
+            &self.upstream_ejections,
+            &self.health_checks,
             &self.card_reads,
             &self.card_rewrites,
             &self.card_signatures,
@@ -349,6 +379,37 @@ impl Metrics {
             keep(gauges, &kept);
         }
         keep(&self.card_age, &kept);
+    }
+
+    /// Who knows every host's addresses.
+    #[must_use]
+    pub fn groups(&self) -> Arc<Groups> {
+        self.groups.clone()
+    }
+
+    /// This is who knows the host's addresses from here on. The series of upstreams that it has no more go.
+    pub fn group(&self, host: &str, known: &Arc<impl Addresses + 'static>) {
+        let known: Arc<dyn Addresses> = known.clone();
+        self.groups.set(host, Arc::downgrade(&known));
+        let upstreams = known.upstreams();
+        for counters in [&self.upstream_ejections, &self.health_checks] {
+            keep_where(counters, |label| {
+                label("host") != Some(host)
+                    || label("upstream").is_none_or(|one| upstreams.iter().any(|known| known == one))
+            });
+        }
+    }
+
+    /// Counts times an address of the upstream was left alone.
+    #[must_use]
+    pub fn ejections(&self, host: &str, upstream: &str) -> IntCounter {
+        self.upstream_ejections.with_label_values(&[host, upstream])
+    }
+
+    /// Counts checks of the upstream's addresses that were good, and those that were not.
+    #[must_use]
+    pub fn health_checks(&self, host: &str, upstream: &str) -> [IntCounter; 2] {
+        ["ok", "failed"].map(|result| self.health_checks.with_label_values(&[host, upstream, result]))
     }
 
     /// Closes the minute for the trends; to be called once a minute.
@@ -420,6 +481,17 @@ impl Metrics {
         for (host, at) in self.cards.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             self.card_age.with_label_values(&[host.as_str()]).set(at.elapsed().as_secs_f64());
         }
+        self.upstream_addresses.reset();
+        for (host, known) in self.groups.all() {
+            for upstream in known.upstreams() {
+                for state in AddressState::ALL {
+                    self.upstream_addresses.with_label_values(&[&host, &upstream, state.as_str()]).set(0);
+                }
+            }
+            for one in known.addresses() {
+                self.upstream_addresses.with_label_values(&[&host, &one.upstream, one.state.as_str()]).inc();
+            }
+        }
         self.mode_info.reset();
         for lane in self.live() {
             let labels = [lane.host(), lane.interface(), lane.mode().as_str()];
@@ -434,17 +506,25 @@ impl Metrics {
 
 /// Removes the series of other hosts than these.
 fn keep<B: MetricVecBuilder>(metric: &MetricVec<B>, hosts: &[String]) {
+    keep_where(metric, |label| label("host").is_none_or(|host| hosts.iter().any(|kept| kept == host)));
+}
+
+/// Removes the series that are not to be kept, by their labels.
+fn keep_where<B: MetricVecBuilder>(metric: &MetricVec<B>, is_kept: impl Fn(Label<'_>) -> bool) {
     for family in metric.collect() {
         for series in family.get_metric() {
             let labels: HashMap<&str, &str> =
                 series.get_label().iter().map(|label| (label.name(), label.value())).collect();
-            if labels.get("host").is_some_and(|host| !hosts.iter().any(|kept| kept == host)) {
+            if !is_kept(&|name| labels.get(name).copied()) {
                 // It is there, and has all its labels.
                 let _ = metric.remove(&labels);
             }
         }
     }
 }
+
+/// The value of a label of this name.
+type Label<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
 
 impl Lanes {
     /// What stands for an interface in the labels: its path, as long as there are not too many.

@@ -3,6 +3,7 @@
 
 mod access;
 mod admin;
+pub mod groups;
 mod lane;
 pub mod log;
 mod metrics;
@@ -17,6 +18,7 @@ pub mod spans;
 mod trend;
 
 pub use admin::{Admin, Reload, Shown};
+pub use groups::{Addresses, Groups};
 pub use lane::{Finished, InFlight, Lane, UpstreamFailure};
 pub use metrics::Metrics;
 pub use readiness::Readiness;
