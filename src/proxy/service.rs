@@ -179,14 +179,15 @@ impl Call {
         }
     }
 
-    /// The attempt is over; the address it was made at.
-    fn settle(&mut self) -> Option<Arc<Address>> {
-        let lease = self.lease.take()?;
-        let address = lease.address.clone();
-        if let Some(host) = &self.host {
+    /// The attempt is over.
+    fn settle(&mut self) {
+        if let (Some(lease), Some(host)) = (self.lease.take(), &self.host) {
             host.upstreams.settle(lease);
         }
-        Some(address)
+    }
+
+    fn address(&self) -> Option<Arc<Address>> {
+        self.lease.as_ref().map(|lease| lease.address.clone())
     }
 
     /// After a failure: whether there is another attempt in the time and number that one request has.
@@ -390,7 +391,8 @@ impl ProxyHttp for Shell {
         // A connection that the host was about to close: the next attempt is on another one.
         let was_old = *error.etype() == ErrorType::H2Error && http2_cause(&error).is_some();
         call.judge(if was_old { Verdict::Nothing } else { Verdict::Bad });
-        let address = call.settle();
+        let address = call.address();
+        call.settle();
         let is_left = call.is_left_by(address.clone().filter(|_| !was_old)) || was_old;
         let retry = is_left && call.has_attempts_left() && !session.retry_buffer_truncated();
         error.set_retry(retry);
@@ -437,7 +439,8 @@ impl ProxyHttp for Shell {
             && call.has_attempts_left();
         error.set_retry(retry);
         if retry {
-            let address = call.settle();
+            let address = call.address();
+            call.settle();
             let _ = call.is_left_by(address);
             if let Some(held) = &mut call.held {
                 held.reset_answer();

@@ -110,7 +110,7 @@ class Host:
 
 
 class Stage:
-    """`billing` with an enforced and an observed interface, `support` with a card, `down` that is gone, `waiting`
+    """`billing` with an enforced and an observed interface and an address where nobody is, `support` with a card, `down` that is gone, `waiting`
     whose card cannot be read. Use as a context manager."""
 
     def __init__(self, binary, work):
@@ -133,7 +133,8 @@ address = "127.0.0.1:{self.listen}"
 address = "127.0.0.1:{self.admin}"
 [[hosts]]
 name = "billing"
-upstreams = ["127.0.0.1:{billing.port}"]
+upstreams = ["127.0.0.1:{billing.port}", "127.0.0.1:{free_port()}"]
+health = {{ interval_ms = 500 }}
 authorities = ["billing.example"]
 response_cap_bytes = 4096
 intake_bytes = 16384
