@@ -764,6 +764,62 @@ mod tests {
         assert_eq!(stays.snapshot(unix_now()).repairs, 1);
     }
 
+    struct Known(Vec<(&'static str, AddressState)>);
+
+    impl Addresses for Known {
+        fn addresses(&self) -> Vec<super::super::groups::Address> {
+            let address = |(upstream, state): &(&str, AddressState)| super::super::groups::Address {
+                upstream: (*upstream).to_owned(),
+                address: "127.0.0.1:1".into(),
+                state: *state,
+                weight: 1,
+                in_flight: 0,
+            };
+            self.0.iter().map(address).collect()
+        }
+
+        fn upstreams(&self) -> Vec<String> {
+            self.0.iter().map(|(upstream, _)| (*upstream).to_owned()).collect()
+        }
+
+        fn is_available(&self) -> bool {
+            self.0.iter().any(|(_, state)| *state == AddressState::Healthy)
+        }
+    }
+
+    /// What is known of addresses is asked for when somebody looks; upstreams that are gone leave no series.
+    #[test]
+    fn addresses_are_counted_by_state() {
+        let metrics = Metrics::new();
+        let count = |upstream: &str| {
+            metrics.ejections("h", upstream).inc();
+            metrics.health_checks("h", upstream)[0].inc();
+        };
+        count("a:1");
+        count("b:1");
+        let first = Arc::new(Known(vec![("a:1", AddressState::Healthy), ("b:1", AddressState::Unhealthy)]));
+        metrics.group("h", &first);
+        let text = metrics.render();
+        for line in [
+            r#"a2a_errata_upstream_addresses{host="h",state="healthy",upstream="a:1"} 1"#,
+            r#"a2a_errata_upstream_addresses{host="h",state="unhealthy",upstream="a:1"} 0"#,
+            r#"a2a_errata_upstream_addresses{host="h",state="unhealthy",upstream="b:1"} 1"#,
+            r#"a2a_errata_upstream_ejections_total{host="h",upstream="a:1"} 1"#,
+            r#"a2a_errata_health_checks_total{host="h",result="ok",upstream="b:1"} 1"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\nis not in\n{text}");
+        }
+        let readiness = super::super::Readiness::new([("h".to_owned(), true)]).with(metrics.groups());
+        assert!(readiness.waiting().is_empty());
+        let second = Arc::new(Known(vec![("b:1", AddressState::Unhealthy)]));
+        metrics.group("h", &second);
+        assert_eq!(readiness.waiting(), ["h"]);
+        let text = metrics.render();
+        assert!(!text.contains("a:1") && text.contains("upstream=\"b:1\""), "{text}");
+        metrics.hosts_are(["other".to_owned()]);
+        assert!(!metrics.render().contains("b:1"));
+    }
+
     #[test]
     fn a_refused_reload_shows_until_one_is_taken() {
         let metrics = Metrics::new();

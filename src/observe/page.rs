@@ -509,6 +509,24 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_shown_where_they_say_something() {
+        let address = |state, in_flight| Address {
+            upstream: "agents.example:9000".into(),
+            address: "10.0.0.1:9000".into(),
+            state,
+            weight: 3,
+            in_flight,
+        };
+        let well = address(AddressState::Healthy, 0);
+        assert_eq!(addresses(std::slice::from_ref(&well)).into_string(), "");
+        let shown = addresses(&[well, address(AddressState::Ejected, 7)]).into_string();
+        for word in ["agents.example:9000", "10.0.0.1:9000", ">healthy<", ">ejected<", ">7<", ">3<"] {
+            assert!(shown.contains(word), "{word}: {shown}");
+        }
+        assert!(!addresses(&[address(AddressState::Unhealthy, 0)]).into_string().is_empty());
+    }
+
+    #[test]
     fn what_is_there_at_all_is_drawn() {
         let minutes = [
             Minute { start: 0, passed: 100_000, rewritten: 1, own: 1 },

@@ -111,7 +111,7 @@ thread_local! {
 /// The host closes `connection` after this answer, so that it is not kept.
 pub fn spend(connection: RawFd) {
     SPENT.with_borrow_mut(|spent| {
-        // One of Pingora's own, over TLS, never asks: it must not add up here.
+        // One of Pingora's own, agreed on in place of HTTP/2, never asks: it must not add up here.
         if !spent.contains(&connection) {
             spent.push(connection);
         }

@@ -434,7 +434,8 @@ impl ProxyHttp for Shell {
         let retry = (unlooked || call.reused && (unseen || twice && unanswered))
             && untouched
             && is_hosts
-            && written.is_none_or(|head| head.status.is_informational())
+            // A 100 of ours, for a host that has not looked at the request, is no answer.
+            && written.is_none_or(|head| unlooked && head.status.is_informational())
             && !session.retry_buffer_truncated()
             && call.has_attempts_left();
         error.set_retry(retry);
