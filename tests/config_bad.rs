@@ -52,7 +52,7 @@ fn keys_that_are_none() {
         ),
         (
             "[[hosts]]\nupstreams = [{ addres = \"a:1\" }]\n".into(),
-            "FILE:2:14: hosts[0].upstreams[0] = { addres = \"a:1\" }: unknown key `addres`; an upstream has `address`, `weight` and `tls`",
+            "FILE:2:14: hosts[0].upstreams[0] = { addres = \"a:1\" }: unknown key `addres`; an upstream has `address`, `weight`, `http2` and `tls`",
         ),
     ] {
         assert_eq!(problems(&text, &[], Flags::default()), [message], "{text}");
@@ -105,6 +105,73 @@ fn values_that_are_wrong() {
         (format!("{HOST}oracle = {{ keep_headers = [\"x-a\", \"bad name\"] }}"), "FILE:4:35: hosts[0].oracle.keep_headers[1] = \"bad name\": not a header name; write for example \"x-request-id\"".into()),
         (format!("{HOST}[hosts.disclosure]\nheaders = [\"Content-Length\"]"), "FILE:5:12: hosts[0].disclosure.headers[0] = \"Content-Length\": belongs to one connection or one body's framing and is never kept; remove it".into()),
         (format!("{HOST}response_cap_bytes = 8388608"), "FILE:4:22: hosts[0].response_cap_bytes = 8388608: is more than intake_bytes (4194304 by default); set intake_bytes = 8388608 or more".into()),
+    ] {
+        assert_eq!(problems(&text, &[], Flags::default()), [message], "{text}");
+    }
+}
+
+#[test]
+fn groups_that_are_wrong() {
+    let upstream = |table: &str| format!("[[hosts]]\nupstreams = [{table}]\n");
+    let told = |table: &str, says: &str| format!("FILE:2:14: hosts[0].upstreams[0] = {table}: {says}");
+    for (table, says) in [
+        (
+            "{ address = \"a:1\", weight = -1 }",
+            "`weight` must be a whole number from 0 (gets nothing new) to 1000",
+        ),
+        (
+            "{ address = \"a:1\", weight = 1001 }",
+            "`weight` must be a whole number from 0 (gets nothing new) to 1000",
+        ),
+        (
+            "{ address = \"a:1\", weight = \"2\" }",
+            "`weight` must be a whole number from 0 (gets nothing new) to 1000",
+        ),
+        ("{ address = \"a:1\", http2 = true }", "`http2` must be \"off\" or \"prior_knowledge\" or \"alpn\""),
+        (
+            "{ address = \"a:1\", http2 = \"alpn\" }",
+            "`http2 = \"alpn\"` is agreed on over TLS, and there is no `tls`; write `tls = {}` too, or \"prior_knowledge\"",
+        ),
+        (
+            "{ address = \"a:1\", http2 = \"prior_knowledge\", tls = {} }",
+            "`http2 = \"prior_knowledge\"` is for hosts without TLS; write \"alpn\"",
+        ),
+    ] {
+        assert_eq!(problems(&upstream(table), &[], Flags::default()), [told(table, says)]);
+    }
+    for (text, message) in [
+        (
+            upstream("{ address = \"a:1\", weight = 0 }, { address = \"a:2\", weight = 0 }"),
+            "FILE:2:13: hosts[0].upstreams: every weight is 0, so that nothing may go anywhere; give one at least a weight of 1".to_owned(),
+        ),
+        (
+            upstream("\"a:1\", { address = \"a:1\", weight = 3 }"),
+            "FILE:2:13: hosts[0].upstreams[1] = \"a:1\": is listed twice; list it once, with a `weight` if it is to get more than others".into(),
+        ),
+        (
+            format!("{HOST}health = {{ path = \"/h\" }}"),
+            "FILE:4:19: hosts[0].health.path = \"/h\": is never asked for, because health.interval_ms is 0; write interval_ms = 5000 beside it".into(),
+        ),
+        (
+            format!("{HOST}health = {{ path = \"h\", interval_ms = 1000 }}"),
+            "FILE:4:19: hosts[0].health.path = \"h\": not a path; write it from the root, for example \"/healthz\", or \"\" for a connection alone".into(),
+        ),
+        (
+            format!("{HOST}health = {{ interval_ms = 99 }}"),
+            "FILE:4:26: hosts[0].health.interval_ms = 99: asks more often than a host can bear; write 100 or more, or 0 for off".into(),
+        ),
+        (
+            format!("{HOST}health = {{ interval = 10 }}"),
+            "FILE:4:12: hosts[0].health.interval: unknown key; did you mean `interval_ms`?".into(),
+        ),
+        (
+            format!("{HOST}ejection = {{ max_percent = 101 }}"),
+            "FILE:4:28: hosts[0].ejection.max_percent = 101: must be a whole number from 0 to 100".into(),
+        ),
+        (
+            format!("{HOST}balance = \"least_connection\""),
+            "FILE:4:11: hosts[0].balance = \"least_connection\": must be \"round_robin\" or \"least_connections\"; did you mean \"least_connections\"?".into(),
+        ),
     ] {
         assert_eq!(problems(&text, &[], Flags::default()), [message], "{text}");
     }
@@ -226,14 +293,6 @@ fn keys_of_a_later_build() {
         (
             format!("{HOST}tls = {{ sni = \"a\" }}"),
             "FILE:4:1: hosts[0].tls: unknown key here; each upstream has its own, { address = \"…\", tls = { … } }",
-        ),
-        (
-            format!("{HOST}health = {{ path = \"/h\" }}"),
-            "FILE:4:1: hosts[0].health: this build does not support it yet; remove it",
-        ),
-        (
-            "[[hosts]]\nupstreams = [{ address = \"a:1\", weight = 3 }]".into(),
-            "FILE:2:14: hosts[0].upstreams[0] = { address = \"a:1\", weight = 3 }: this build does not support weights other than 1 yet; remove `weight`",
         ),
     ] {
         assert_eq!(problems(&text, &[], Flags::default()), [message], "{text}");

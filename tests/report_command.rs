@@ -53,7 +53,14 @@ fn repaired() -> Interface {
 }
 
 fn report(interfaces: Vec<Interface>) -> String {
-    let host = Host { name: "legacy".into(), ready: true, card_age: None, can_go: false, interfaces };
+    let host = Host {
+        name: "legacy".into(),
+        ready: true,
+        card_age: None,
+        addresses: Vec::new(),
+        can_go: false,
+        interfaces,
+    };
     let report = Report {
         format: FORMAT,
         version: "1".into(),

@@ -19,14 +19,14 @@ use super::ending::{self, Drain};
 use super::reload::{OnHangUp, Reloader, catch_hang_ups};
 use super::sources::{self, Sources};
 use super::{FAILED, REFUSED, say};
-use crate::config::{ClientAuth, ENV_LOG, Host, Model};
+use crate::config::{self, ClientAuth, ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
 use crate::proxy::{
-    self, Assembly, CardReader, ClientCertificates, Handover, InterfaceMode, Limits, ListenTls, Settings,
-    Timeouts, Upstream, UpstreamTls,
+    self, Assembly, Balance, CardReader, ClientCertificates, Ejection, Group, Handover, Health, Http2,
+    InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls,
 };
 
 /// Run the proxy.
@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> ExitCode {
         tracing::info!("took over the listening sockets");
     }
     let hosts = assembly.hosts();
-    let readiness = Arc::new(Readiness::new(hosts.known()));
+    let readiness = Arc::new(Readiness::new(hosts.known()).with(metrics.groups()));
     let shown = Arc::new(Shown::new(effective.shown()));
     let reloader = Arc::new(Reloader::new(
         args.sources.clone(),
@@ -335,14 +335,43 @@ fn modes(host: &Host) -> Vec<InterfaceMode> {
     own.collect()
 }
 
-fn upstream(upstream: &crate::config::Upstream) -> Upstream {
+fn upstream(upstream: &config::Upstream) -> Upstream {
     let tls = upstream.tls.as_ref().map(|tls| UpstreamTls {
         sni: tls.sni.clone(),
         verify: tls.verify,
         ca: tls.files.ca.clone(),
         client: tls.files.client.clone(),
     });
-    Upstream { address: upstream.address.clone(), tls }
+    let http2 = match upstream.http2 {
+        config::Http2::Off => Http2::Off,
+        config::Http2::PriorKnowledge => Http2::PriorKnowledge,
+        config::Http2::Alpn => Http2::Alpn,
+    };
+    Upstream { address: upstream.address.clone(), weight: upstream.weight, http2, tls }
+}
+
+/// How the host's addresses are chosen from.
+fn group(host: &Host) -> Group {
+    let millis = Duration::from_millis;
+    let (health, ejection) = (&host.health, &host.ejection);
+    Group {
+        balance: match host.balance {
+            config::Balance::RoundRobin => Balance::RoundRobin,
+            config::Balance::LeastConnections => Balance::LeastConnections,
+        },
+        health: (health.interval_ms > 0).then(|| Health {
+            path: health.path.clone(),
+            interval: millis(health.interval_ms),
+            timeout: millis(health.timeout_ms),
+            failures: health.failures,
+            successes: health.successes,
+        }),
+        ejection: (ejection.failures > 0).then(|| Ejection {
+            failures: ejection.failures,
+            lasts: millis(ejection.for_ms),
+            max_percent: ejection.max_percent,
+        }),
+    }
 }
 
 /// How clients are spoken to over TLS, if they are.
@@ -365,6 +394,7 @@ pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
     let host = |host: &Host| proxy::Host {
         name: host.name.clone(),
         upstreams: host.upstreams.iter().map(upstream).collect(),
+        group: group(host),
         authorities: host.authorities.clone(),
         policy: Arc::new(host.policy()),
         interfaces: host.interfaces(),

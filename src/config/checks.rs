@@ -22,10 +22,14 @@ pub(super) fn check(model: &Model, places: &Places) -> Vec<Problem> {
     for (n, host) in model.hosts.iter().enumerate() {
         found.sizes(n, host);
         found.upstreams(n, host, &model.listen.address);
+        found.health(n, host);
         found.interfaces(n, host);
     }
     found.problems
 }
+
+/// Checks of an address's health are at least this far apart.
+const LEAST_INTERVAL_MS: u64 = 100;
 
 struct Found<'a> {
     places: &'a Places,
@@ -136,7 +140,20 @@ impl Found<'_> {
         if host.upstreams.is_empty() {
             self.add(key.clone(), "[]", "has no address; write for example [\"127.0.0.1:9000\"]");
         }
+        if !host.upstreams.is_empty() && host.upstreams.iter().all(|upstream| upstream.weight == 0) {
+            let says = "every weight is 0, so that nothing may go anywhere; give one at least a weight of 1";
+            self.problems.push(Problem::new(self.places.near(&key), key.clone(), says));
+        }
         for (i, upstream) in host.upstreams.iter().enumerate() {
+            if let Some(first) = host.upstreams.iter().position(|other| other.address == upstream.address)
+                && first < i
+            {
+                let place = self.places.near(&key);
+                let says = "is listed twice; list it once, with a `weight` if it is to get more than others";
+                self.problems.push(
+                    Problem::new(place, format!("{key}[{i}]"), says).with_value(&quoted(&upstream.address)),
+                );
+            }
             if is_same_listener(listen, &upstream.address) {
                 let place = self.places.near(&key);
                 let says = "is the proxy's own listen.address; write the host's address";
@@ -144,6 +161,21 @@ impl Found<'_> {
                     Problem::new(place, format!("{key}[{i}]"), says).with_value(&quoted(&upstream.address)),
                 );
             }
+        }
+    }
+
+    fn health(&mut self, n: usize, host: &Host) {
+        let health = &host.health;
+        let key = format!("hosts[{n}].health.interval_ms");
+        if (1..LEAST_INTERVAL_MS).contains(&health.interval_ms) {
+            let says = format!(
+                "asks more often than a host can bear; write {LEAST_INTERVAL_MS} or more, or 0 for off"
+            );
+            self.add(key, &health.interval_ms.to_string(), says);
+        } else if health.interval_ms == 0 && !health.path.is_empty() {
+            let says =
+                "is never asked for, because health.interval_ms is 0; write interval_ms = 5000 beside it";
+            self.add(format!("hosts[{n}].health.path"), &quoted(&health.path), says);
         }
     }
 

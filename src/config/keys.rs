@@ -54,6 +54,11 @@ const DAY_MS: i64 = 86_400_000;
 /// Smallest `response_cap_bytes` (C-1).
 const LEAST_CAP: i64 = 4096;
 
+/// The largest weight of an upstream.
+pub(super) const MOST_WEIGHT: i64 = 1000;
+/// How HTTP/2 is spoken to an upstream.
+pub(super) const HTTP2: &[&str] = &["off", "prior_knowledge", "alpn"];
+
 /// Every key, in the order of U-3; a table stands before its members.
 pub const KEYS: &[Key] = &[
     must("listen", Kind::Table),
@@ -76,7 +81,17 @@ pub const KEYS: &[Key] = &[
     must("hosts", Kind::Tables),
     key("hosts[].name", Kind::Text(host_name), "\"legacy\""),
     must("hosts[].upstreams", Kind::Upstreams),
-    must("hosts[].health", Kind::Later(&["path", "interval"])),
+    key("hosts[].balance", Kind::Choice(&["round_robin", "least_connections"]), "\"round_robin\""),
+    must("hosts[].health", Kind::Table),
+    key("hosts[].health.path", Kind::Text(health_path), "\"\""),
+    key("hosts[].health.interval_ms", Kind::Number(0, DAY_MS), "0"),
+    key("hosts[].health.timeout_ms", Kind::Number(1, DAY_MS), "2000"),
+    key("hosts[].health.failures", Kind::Number(1, 100), "3"),
+    key("hosts[].health.successes", Kind::Number(1, 100), "2"),
+    must("hosts[].ejection", Kind::Table),
+    key("hosts[].ejection.failures", Kind::Number(0, 1000), "5"),
+    key("hosts[].ejection.for_ms", Kind::Number(1, DAY_MS), "10000"),
+    key("hosts[].ejection.max_percent", Kind::Number(0, 100), "50"),
     key("hosts[].authorities", Kind::Texts(authority), "[]"),
     key("hosts[].mode", Kind::Choice(&["enforce", "observe"]), "\"enforce\""),
     key("hosts[].response_cap_bytes", Kind::Number(LEAST_CAP, MOST_BYTES), "1048576"),
@@ -343,6 +358,14 @@ fn interface_path(text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err("not a path; write it from the root without a query, for example \"/a2a\"".into())
+}
+
+fn health_path(text: &str) -> Result<(), String> {
+    let plain = |b: u8| b.is_ascii_graphic() && b != b'#';
+    if text.is_empty() || text.starts_with('/') && text.bytes().all(plain) {
+        return Ok(());
+    }
+    Err("not a path; write it from the root, for example \"/healthz\", or \"\" for a connection alone".into())
 }
 
 fn version(text: &str) -> Result<(), String> {

@@ -250,25 +250,51 @@ fn elements(
     if faults.is_empty() { Ok(values.into()) } else { Err(faults) }
 }
 
-/// One upstream: an address, or a table with one, TLS, and, in a later build, a weight other than 1.
+/// One upstream: an address, or a table with one, its weight, HTTP/2 and TLS.
 fn upstream(element: &Toml) -> Result<Value, String> {
     if let Some(text) = element.as_str() {
         return keys::address(text).map(|()| text.into());
     }
     let table = element.as_inline_table().ok_or("must be an address, for example \"127.0.0.1:9000\"")?;
-    if let Some((name, _)) = table.iter().find(|(name, _)| !matches!(*name, "address" | "weight" | "tls")) {
-        return Err(format!("unknown key `{name}`; an upstream has `address`, `weight` and `tls`"));
-    }
-    if table.get("weight").is_some_and(|weight| weight.as_integer() != Some(1)) {
-        return Err("this build does not support weights other than 1 yet; remove `weight`".into());
+    if let Some((name, _)) =
+        table.iter().find(|(name, _)| !matches!(*name, "address" | "weight" | "http2" | "tls"))
+    {
+        return Err(format!("unknown key `{name}`; an upstream has `address`, `weight`, `http2` and `tls`"));
     }
     let text = table
         .get("address")
         .and_then(Toml::as_str)
         .ok_or("has no `address`; write { address = \"127.0.0.1:9000\" }")?;
     keys::address(text)?;
-    let Some(tls) = table.get("tls") else { return Ok(text.into()) };
-    Ok(Value::from(Dict::from([("address".to_owned(), text.into()), ("tls".to_owned(), upstream_tls(tls)?)])))
+    let mut dict = Dict::from([("address".to_owned(), text.into())]);
+    if let Some(weight) = table.get("weight") {
+        let weight = weight.as_integer().filter(|weight| (0..=keys::MOST_WEIGHT).contains(weight));
+        let weight = weight.ok_or_else(|| {
+            format!("`weight` must be a whole number from 0 (gets nothing new) to {}", keys::MOST_WEIGHT)
+        })?;
+        dict.insert("weight".to_owned(), weight.into());
+    }
+    if let Some(http2) = table.get("http2") {
+        let word = http2.as_str().filter(|word| keys::HTTP2.contains(word));
+        let word = word.ok_or_else(|| "`http2` ".to_owned() + &wanted(Kind::Choice(keys::HTTP2)))?;
+        match (word, table.contains_key("tls")) {
+            ("alpn", false) => {
+                return Err(
+                    "`http2 = \"alpn\"` is agreed on over TLS, and there is no `tls`; write `tls = {}` \
+                            too, or \"prior_knowledge\""
+                        .into(),
+                );
+            }
+            ("prior_knowledge", true) => {
+                return Err("`http2 = \"prior_knowledge\"` is for hosts without TLS; write \"alpn\"".into());
+            }
+            _ => dict.insert("http2".to_owned(), word.into()),
+        };
+    }
+    if let Some(tls) = table.get("tls") {
+        dict.insert("tls".to_owned(), upstream_tls(tls)?);
+    }
+    Ok(if dict.len() == 1 { text.into() } else { dict.into() })
 }
 
 /// A certificate for the names that it has, and its key.

@@ -101,6 +101,9 @@ pub struct Traces {
 pub struct Host {
     pub name: String,
     pub upstreams: Vec<Upstream>,
+    pub balance: Balance,
+    pub health: Health,
+    pub ejection: Ejection,
     pub authorities: Vec<String>,
     pub mode: Mode,
     pub response_cap_bytes: usize,
@@ -117,11 +120,14 @@ pub struct Host {
     pub interfaces: Vec<Interface>,
 }
 
-/// One address of a host.
+/// One upstream of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "Written")]
 pub struct Upstream {
     pub address: String,
+    /// Its share of the requests; with 0 it gets nothing new.
+    pub weight: u32,
+    pub http2: Http2,
     pub tls: Option<UpstreamTls>,
 }
 
@@ -130,16 +136,58 @@ pub struct Upstream {
 #[serde(untagged)]
 enum Written {
     Plain(String),
-    Table { address: String, tls: Option<UpstreamTls> },
+    Table { address: String, weight: Option<u32>, http2: Option<Http2>, tls: Option<UpstreamTls> },
 }
 
 impl From<Written> for Upstream {
     fn from(written: Written) -> Self {
-        match written {
-            Written::Plain(address) => Self { address, tls: None },
-            Written::Table { address, tls } => Self { address, tls },
-        }
+        let (address, weight, http2, tls) = match written {
+            Written::Plain(address) => (address, None, None, None),
+            Written::Table { address, weight, http2, tls } => (address, weight, http2, tls),
+        };
+        Self { address, weight: weight.unwrap_or(1), http2: http2.unwrap_or_default(), tls }
     }
+}
+
+/// Whether an upstream is spoken to in HTTP/2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Http2 {
+    #[default]
+    Off,
+    PriorKnowledge,
+    Alpn,
+}
+
+/// How requests are shared out among a host's addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Balance {
+    RoundRobin,
+    LeastConnections,
+}
+
+/// How a host's addresses are checked.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// Empty: a connection is enough.
+    pub path: String,
+    /// Zero: no checks.
+    pub interval_ms: u64,
+    pub timeout_ms: u64,
+    pub failures: u32,
+    pub successes: u32,
+}
+
+/// When an address that fails is left out for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ejection {
+    /// Zero: never.
+    pub failures: u32,
+    pub for_ms: u64,
+    pub max_percent: u32,
 }
 
 /// How a host is spoken to over TLS.

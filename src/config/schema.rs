@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{KEYS, Key, Kind};
+use super::{KEYS, Key, Kind, keys};
 
 /// Where every key is explained.
 const REFERENCE: &str = include_str!("../../config/reference.toml");
@@ -42,7 +42,9 @@ fn property(key: &Key, said: &BTreeMap<String, String>) -> Value {
         Kind::Upstreams => json!({"type": "array", "minItems": 1, "items": {"anyOf": [
             {"type": "string"},
             {"type": "object", "additionalProperties": false, "required": ["address"],
-             "properties": {"address": {"type": "string"}, "weight": {"const": 1}, "tls": {
+             "properties": {"address": {"type": "string"}, "weight": {
+                 "type": "integer", "minimum": 0, "maximum": keys::MOST_WEIGHT, "default": 1}, "http2": {
+                 "enum": keys::HTTP2, "default": "off"}, "tls": {
                  "type": "object", "additionalProperties": false, "properties": {
                      "sni": {"type": "string"}, "ca": {"type": "string"}, "client_cert": {"type": "string"},
                      "client_key": {"type": "string"}, "verify": {"type": "boolean", "default": true}}}}},

@@ -13,6 +13,7 @@ use prometheus::{
 
 use super::Lane;
 use super::certificates::Certificates;
+use super::groups::{AddressState, Addresses, Groups};
 use super::lane::unix_now;
 use super::reloads::Told;
 use crate::normalize::{Binding, Mode};
@@ -82,6 +83,10 @@ pub struct Metrics {
     pub(super) last_rewrite: IntGaugeVec,
     pub(super) last_repair: IntGaugeVec,
     mode_info: IntGaugeVec,
+    upstream_addresses: IntGaugeVec,
+    upstream_ejections: IntCounterVec,
+    health_checks: IntCounterVec,
+    groups: Arc<Groups>,
     host_ready: IntGaugeVec,
     card_reads: IntCounterVec,
     card_age: GaugeVec,
@@ -207,8 +212,26 @@ impl Metrics {
                 opts("mode_info", "1; says whether an interface's answers are enforced or only observed."),
                 &["host", "interface", "mode"],
             )?,
+            upstream_addresses: IntGaugeVec::new(
+                opts("upstream_addresses", "Addresses of an upstream, by what they are good for right now."),
+                &["host", "upstream", "state"],
+            )?,
+            upstream_ejections: counters(
+                "upstream_ejections_total",
+                "Times an address was left alone for a while because it failed requests.",
+                &["host", "upstream"],
+            )?,
+            health_checks: counters(
+                "health_checks_total",
+                "Checks of addresses, by whether they were good.",
+                &["host", "upstream", "result"],
+            )?,
+            groups: Arc::default(),
             host_ready: IntGaugeVec::new(
-                opts("host_ready", "1 when the host's interfaces are known, 0 while every POST may be one."),
+                opts(
+                    "host_ready",
+                    "1 when the host's interfaces are known and one of its addresses can be used, else 0.",
+                ),
                 &["host"],
             )?,
             card_reads: counters(
@@ -266,7 +289,7 @@ impl Metrics {
         for collector in metrics.certificates.collectors() {
             metrics.registry.register(collector)?;
         }
-        let all: [Box<dyn Collector>; 27] = [
+        let all: [Box<dyn Collector>; 30] = [
             Box::new(metrics.handshakes.clone()),
             Box::new(metrics.config_reloads.clone()),
             Box::new(metrics.config_ok.clone()),
@@ -275,6 +298,9 @@ impl Metrics {
             Box::new(metrics.upstream_failures.clone()),
             Box::new(metrics.last_repair.clone()),
             Box::new(metrics.mode_info.clone()),
+            Box::new(metrics.upstream_addresses.clone()),
+            Box::new(metrics.upstream_ejections.clone()),
+            Box::new(metrics.health_checks.clone()),
             Box::new(metrics.host_ready.clone()),
             Box::new(start),
             Box::new(metrics.responses.clone()),
@@ -367,7 +393,9 @@ impl Metrics {
     /// These are the hosts from here on. The series of others go once no request counts on them any more, so that
     /// ever new names make no ever new series.
     pub fn hosts_are(&self, names: impl IntoIterator<Item = String>) {
-        self.lanes().hosts = Some(names.into_iter().collect());
+        let names: Vec<_> = names.into_iter().collect();
+        self.groups.keep(&names);
+        self.lanes().hosts = Some(names);
         self.forget();
     }
 
@@ -390,6 +418,8 @@ impl Metrics {
             &self.dropped,
             &self.collapsed,
             &self.upstream_failures,
+            &self.upstream_ejections,
+            &self.health_checks,
             &self.card_reads,
             &self.card_rewrites,
             &self.card_signatures,
@@ -400,6 +430,37 @@ impl Metrics {
             keep(gauges, &kept);
         }
         keep(&self.card_age, &kept);
+    }
+
+    /// Who knows every host's addresses.
+    #[must_use]
+    pub fn groups(&self) -> Arc<Groups> {
+        self.groups.clone()
+    }
+
+    /// This is who knows the host's addresses from here on. The series of upstreams that it has no more go.
+    pub fn group(&self, host: &str, known: &Arc<impl Addresses + 'static>) {
+        let known: Arc<dyn Addresses> = known.clone();
+        self.groups.set(host, Arc::downgrade(&known));
+        let upstreams = known.upstreams();
+        for counters in [&self.upstream_ejections, &self.health_checks] {
+            keep_where(counters, |label| {
+                label("host") != Some(host)
+                    || label("upstream").is_none_or(|one| upstreams.iter().any(|known| known == one))
+            });
+        }
+    }
+
+    /// Counts times an address of the upstream was left alone.
+    #[must_use]
+    pub fn ejections(&self, host: &str, upstream: &str) -> IntCounter {
+        self.upstream_ejections.with_label_values(&[host, upstream])
+    }
+
+    /// Counts checks of the upstream's addresses that were good, and those that were not.
+    #[must_use]
+    pub fn health_checks(&self, host: &str, upstream: &str) -> [IntCounter; 2] {
+        ["ok", "failed"].map(|result| self.health_checks.with_label_values(&[host, upstream, result]))
     }
 
     /// Closes the minute for the trends; to be called once a minute.
@@ -471,6 +532,17 @@ impl Metrics {
         for (host, at) in self.cards.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             self.card_age.with_label_values(&[host.as_str()]).set(at.elapsed().as_secs_f64());
         }
+        self.upstream_addresses.reset();
+        for (host, known) in self.groups.all() {
+            for upstream in known.upstreams() {
+                for state in AddressState::ALL {
+                    self.upstream_addresses.with_label_values(&[&host, &upstream, state.as_str()]).set(0);
+                }
+            }
+            for one in known.addresses() {
+                self.upstream_addresses.with_label_values(&[&host, &one.upstream, one.state.as_str()]).inc();
+            }
+        }
         self.mode_info.reset();
         for lane in self.live() {
             let labels = [lane.host(), lane.interface(), lane.mode().as_str()];
@@ -485,17 +557,25 @@ impl Metrics {
 
 /// Removes the series of other hosts than these.
 fn keep<B: MetricVecBuilder>(metric: &MetricVec<B>, hosts: &[String]) {
+    keep_where(metric, |label| label("host").is_none_or(|host| hosts.iter().any(|kept| kept == host)));
+}
+
+/// Removes the series that are not to be kept, by their labels.
+fn keep_where<B: MetricVecBuilder>(metric: &MetricVec<B>, is_kept: impl Fn(Label<'_>) -> bool) {
     for family in metric.collect() {
         for series in family.get_metric() {
             let labels: HashMap<&str, &str> =
                 series.get_label().iter().map(|label| (label.name(), label.value())).collect();
-            if labels.get("host").is_some_and(|host| !hosts.iter().any(|kept| kept == host)) {
+            if !is_kept(&|name| labels.get(name).copied()) {
                 // It is there, and has all its labels.
                 let _ = metric.remove(&labels);
             }
         }
     }
 }
+
+/// The value of a label of this name.
+type Label<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
 
 impl Lanes {
     /// What stands for an interface in the labels: its path, as long as there are not too many.
@@ -733,6 +813,62 @@ mod tests {
         assert!(!text.contains("busy") && !text.contains("once"), "{text}");
         assert_eq!(total("stays"), before);
         assert_eq!(stays.snapshot(unix_now()).repairs, 1);
+    }
+
+    struct Known(Vec<(&'static str, AddressState)>);
+
+    impl Addresses for Known {
+        fn addresses(&self) -> Vec<super::super::groups::Address> {
+            let address = |(upstream, state): &(&str, AddressState)| super::super::groups::Address {
+                upstream: (*upstream).to_owned(),
+                address: "127.0.0.1:1".into(),
+                state: *state,
+                weight: 1,
+                in_flight: 0,
+            };
+            self.0.iter().map(address).collect()
+        }
+
+        fn upstreams(&self) -> Vec<String> {
+            self.0.iter().map(|(upstream, _)| (*upstream).to_owned()).collect()
+        }
+
+        fn is_available(&self) -> bool {
+            self.0.iter().any(|(_, state)| *state == AddressState::Healthy)
+        }
+    }
+
+    /// What is known of addresses is asked for when somebody looks; upstreams that are gone leave no series.
+    #[test]
+    fn addresses_are_counted_by_state() {
+        let metrics = Metrics::new();
+        let count = |upstream: &str| {
+            metrics.ejections("h", upstream).inc();
+            metrics.health_checks("h", upstream)[0].inc();
+        };
+        count("a:1");
+        count("b:1");
+        let first = Arc::new(Known(vec![("a:1", AddressState::Healthy), ("b:1", AddressState::Unhealthy)]));
+        metrics.group("h", &first);
+        let text = metrics.render();
+        for line in [
+            r#"a2a_errata_upstream_addresses{host="h",state="healthy",upstream="a:1"} 1"#,
+            r#"a2a_errata_upstream_addresses{host="h",state="unhealthy",upstream="a:1"} 0"#,
+            r#"a2a_errata_upstream_addresses{host="h",state="unhealthy",upstream="b:1"} 1"#,
+            r#"a2a_errata_upstream_ejections_total{host="h",upstream="a:1"} 1"#,
+            r#"a2a_errata_health_checks_total{host="h",result="ok",upstream="b:1"} 1"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\nis not in\n{text}");
+        }
+        let readiness = super::super::Readiness::new([("h".to_owned(), true)]).with(metrics.groups());
+        assert!(readiness.waiting().is_empty());
+        let second = Arc::new(Known(vec![("b:1", AddressState::Unhealthy)]));
+        metrics.group("h", &second);
+        assert_eq!(readiness.waiting(), ["h"]);
+        let text = metrics.render();
+        assert!(!text.contains("a:1") && text.contains("upstream=\"b:1\""), "{text}");
+        metrics.hosts_are(["other".to_owned()]);
+        assert!(!metrics.render().contains("b:1"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod access;
 mod admin;
 pub mod certificates;
+pub mod groups;
 mod lane;
 pub mod log;
 mod metrics;
@@ -18,6 +19,7 @@ pub mod spans;
 mod trend;
 
 pub use admin::{Admin, Reload, Shown};
+pub use groups::{Addresses, Groups};
 pub use lane::{Finished, InFlight, Lane, UpstreamFailure, unix_now};
 pub use metrics::{Handshake, Metrics};
 pub use readiness::Readiness;

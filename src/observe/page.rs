@@ -7,6 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::access;
 use super::certificates::SOON_DAYS;
+use super::groups::{Address, AddressState};
 use super::removal::{Removal, span};
 use super::report::{Host, Interface, Report};
 use super::trend::Minute;
@@ -212,10 +213,62 @@ fn section(n: usize, host: &Host, now: i64) -> Markup {
                 } @else if host.ready {
                     span.muted { "interfaces from the configuration" }
                 } @else {
-                    span.muted { "no agent card could be used yet: every POST that is an A2A call is repaired" }
+                    span.muted { (not_ready(host)) }
                 }
             }
+            (addresses(&host.addresses))
             @for (i, one) in host.interfaces.iter().enumerate() { (article(&format!("{id}i{i}"), one, now)) }
+        }
+    }
+}
+
+/// Why a host without a card of its own is not ready.
+fn not_ready(host: &Host) -> &'static str {
+    let can_be_used = |address: &Address| match address.state {
+        AddressState::Healthy | AddressState::Ejected => true,
+        AddressState::Unhealthy | AddressState::Draining => false,
+    };
+    if host.addresses.is_empty() || host.addresses.iter().any(can_be_used) {
+        "no agent card could be used yet: every POST that is an A2A call is repaired"
+    } else {
+        "none of its addresses can be used"
+    }
+}
+
+/// Where the host is, if that says anything: there are several, or the one is not all right.
+fn addresses(all: &[Address]) -> Markup {
+    let says_something = all.len() > 1 || all.iter().any(|one| one.state != AddressState::Healthy);
+    html! {
+        @if says_something {
+            table.wide {
+                caption { "Addresses" }
+                thead { tr {
+                    th scope="col" { "Upstream" } th scope="col" { "Address" } th scope="col" { "State" }
+                    th.n scope="col" { "Weight" } th.n scope="col" { "Under way" }
+                } }
+                tbody {
+                    @for one in all {
+                        tr {
+                            th scope="row" { (one.upstream) }
+                            td { (one.address) }
+                            td { (state(one.state)) }
+                            td.n { (one.weight) }
+                            td.n { (one.in_flight) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn state(state: AddressState) -> Markup {
+    html! {
+        @match state {
+            AddressState::Healthy => span.badge.good { "healthy" },
+            AddressState::Unhealthy => span.badge.bad { "unhealthy" },
+            AddressState::Ejected => span.badge.warn { "ejected" },
+            AddressState::Draining => span.badge { "draining" },
         }
     }
 }
@@ -505,6 +558,24 @@ mod tests {
         );
         metrics.reloaded(None);
         assert!(!shown().contains("not reloaded"));
+    }
+
+    #[test]
+    fn addresses_are_shown_where_they_say_something() {
+        let address = |state, in_flight| Address {
+            upstream: "agents.example:9000".into(),
+            address: "10.0.0.1:9000".into(),
+            state,
+            weight: 3,
+            in_flight,
+        };
+        let well = address(AddressState::Healthy, 0);
+        assert_eq!(addresses(std::slice::from_ref(&well)).into_string(), "");
+        let shown = addresses(&[well, address(AddressState::Ejected, 7)]).into_string();
+        for word in ["agents.example:9000", "10.0.0.1:9000", ">healthy<", ">ejected<", ">7<", ">3<"] {
+            assert!(shown.contains(word), "{word}: {shown}");
+        }
+        assert!(!addresses(&[address(AddressState::Unhealthy, 0)]).into_string().is_empty());
     }
 
     #[test]

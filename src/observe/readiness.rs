@@ -1,21 +1,30 @@
-//! Which hosts are ready: those whose interfaces are known (I-1).
+//! Which hosts are ready: those whose interfaces are known (I-1) and that have an address that can be used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 
+use super::Groups;
+
 /// The hosts of the process. Bounded by the configuration, shared by everyone who learns about a host.
 #[derive(Debug)]
 pub struct Readiness {
     hosts: ArcSwap<Vec<(String, AtomicBool)>>,
+    groups: Arc<Groups>,
 }
 
 impl Readiness {
     /// Each host's name and whether its interfaces are known from the start.
     #[must_use]
     pub fn new(hosts: impl IntoIterator<Item = (String, bool)>) -> Self {
-        Self { hosts: ArcSwap::from_pointee(atomic(hosts)) }
+        Self { hosts: ArcSwap::from_pointee(atomic(hosts)), groups: Arc::default() }
+    }
+
+    /// With what is known of the hosts' addresses.
+    #[must_use]
+    pub fn with(self, groups: Arc<Groups>) -> Self {
+        Self { groups, ..self }
     }
 
     /// These are the hosts from here on.
@@ -36,7 +45,10 @@ impl Readiness {
     #[must_use]
     pub fn hosts(&self) -> Vec<(String, bool)> {
         let hosts = self.hosts.load();
-        hosts.iter().map(|(name, ready)| (name.clone(), ready.load(Ordering::Relaxed))).collect()
+        let ready = |(name, known): &(String, AtomicBool)| {
+            (name.clone(), known.load(Ordering::Relaxed) && self.groups.is_available(name))
+        };
+        hosts.iter().map(ready).collect()
     }
 
     /// The hosts that are not ready, in the configuration's order.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::certificates::Known;
+use super::groups::Address;
 use super::lane::{Lane, VERDICTS, unix_now};
 use super::reloads::Reloads;
 use super::removal::{self, Evidence, Removal};
@@ -41,6 +42,9 @@ pub struct Host {
     /// Seconds since its agent card was last read well; absent if it is not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card_age: Option<f64>,
+    /// Where it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Address>,
     /// Every criterion holds on every interface.
     pub can_go: bool,
     pub interfaces: Vec<Interface>,
@@ -129,13 +133,20 @@ impl Interface {
 #[must_use]
 pub fn make(metrics: &Metrics, readiness: &Readiness, clean_days: u32) -> Report {
     let now = unix_now();
-    let lanes = metrics.live();
+    let (lanes, groups) = (metrics.live(), metrics.groups());
     let hosts = readiness.hosts().into_iter().map(|(name, ready)| {
         let of_host = lanes.iter().filter(|lane| lane.host() == name);
         let mut interfaces: Vec<_> = of_host.map(|lane| interface(lane, ready, now, clean_days)).collect();
         // Interfaces first, in the order of their making; what is no interface after them.
         interfaces.sort_by_key(|interface| !interface.is_interface());
-        Host { card_age: metrics.card_age(&name), name, ready, can_go: can_go(&interfaces), interfaces }
+        Host {
+            card_age: metrics.card_age(&name),
+            addresses: groups.addresses(&name),
+            name,
+            ready,
+            can_go: can_go(&interfaces),
+            interfaces,
+        }
     });
     Report {
         format: FORMAT,

@@ -14,11 +14,15 @@ use pingora::connectors::http::Connector;
 use pingora::protocols::http::client::HttpSession;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use pingora::upstreams::peer::HttpPeer;
 use pingora_http::RequestHeader;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::group::{Lease, Verdict};
 use super::routes::{Host, Hosts};
+use super::service::MOST_ATTEMPTS;
 use super::settings;
+use super::upstream::{Picked, Upstreams};
 use crate::normalize::{Binding, Interface};
 use crate::observe::{Metrics, Readiness};
 use crate::protocol::card::{self, CardBinding, Listed};
@@ -278,12 +282,15 @@ async fn ask(
     version: &'static str,
     etag: Option<&header::HeaderValue>,
 ) -> Result<Option<Fetched>, &'static str> {
-    let peer = source.host.upstreams.pick().await.map_err(|_| "the host has no address")?;
+    let upstreams = &source.host.upstreams;
+    let (peer, mut session, mut lease) = reach(connector, upstreams).await?;
     let authority = source.authorities.first().map_or_else(|| peer._address.to_string(), Clone::clone);
     let mut request = RequestHeader::build(Method::GET, path.as_bytes(), None).map_err(|_| UNSENDABLE)?;
     let mut put =
         |name: header::HeaderName, value: &str| request.insert_header(name, value).map_err(|_| UNSENDABLE);
-    put(header::HOST, &authority)?;
+    if session.as_http2().is_none() {
+        put(header::HOST, &authority)?;
+    }
     put(header::ACCEPT, "application/json")?;
     put(header::ACCEPT_ENCODING, "identity")?;
     put(header::HeaderName::from_static("a2a-version"), version)?;
@@ -291,9 +298,15 @@ async fn ask(
     if let Some(etag) = etag {
         request.insert_header(header::IF_NONE_MATCH, etag.clone()).map_err(|_| UNSENDABLE)?;
     }
-    let (mut session, _) =
-        connector.get_http_session(peer.as_ref()).await.map_err(|_| "the host could not be reached")?;
+    if session.as_http2().is_some() {
+        // Pingora would say `https` to every host.
+        let scheme = if peer.is_tls() { "https" } else { "http" };
+        let uri = http::Uri::builder().scheme(scheme).authority(authority.as_str()).path_and_query(path);
+        request.set_uri(uri.build().map_err(|_| UNSENDABLE)?);
+    }
     let answer = exchange(&mut session, request, source).await;
+    lease.verdict = if matches!(answer, Err(BROKEN_OFF)) { Verdict::Bad } else { Verdict::Good };
+    upstreams.settle(lease);
     match answer {
         // Read to its end: the connection can serve the next refresh.
         Ok(_) if session.response_done() => {
@@ -316,6 +329,27 @@ async fn ask(
         status if status.is_redirection() => Err("the host redirects"),
         status if status.is_server_error() => Err("the host failed to show it"),
         _ => Err("the host answers with an unexpected status"),
+    }
+}
+
+/// A connection to the host: to another of its addresses if one cannot be reached.
+async fn reach(
+    connector: &Connector,
+    upstreams: &Upstreams,
+) -> Result<(Box<HttpPeer>, HttpSession, Lease), &'static str> {
+    let mut tried = Vec::new();
+    loop {
+        let Picked { peer, mut lease } =
+            upstreams.pick(&tried).await.map_err(|_| "the host has no address")?;
+        if let Ok((session, _)) = connector.get_http_session(peer.as_ref()).await {
+            return Ok((peer, session, lease));
+        }
+        tried.push(lease.address.clone());
+        lease.verdict = Verdict::Bad;
+        upstreams.settle(lease);
+        if tried.len() >= MOST_ATTEMPTS || !upstreams.has_other(&tried) {
+            return Err("the host could not be reached");
+        }
     }
 }
 

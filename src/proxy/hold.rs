@@ -69,6 +69,14 @@ pub fn wrap(target: &mut Box<ServerSession>, held: Box<Held>) -> Arc<Slot> {
     slot
 }
 
+/// Puts a holder in the place of the client's session that only sees to what an HTTP/1.0 client can read.
+pub fn cover(target: &mut Box<ServerSession>) -> Arc<Slot> {
+    let client = mem::replace(target, Box::new(ServerSession::new_custom(Box::new(()))));
+    let (holder, slot) = disguise(client);
+    **target = holder;
+    slot
+}
+
 /// Puts the client's session back and returns what is known of its answer. The trait object cannot
 /// be asked for its parts, so dropping the [`Holder`] leaves them in the slot.
 pub fn unwrap(target: &mut Box<ServerSession>, slot: &Slot) -> Option<Box<Held>> {
@@ -122,6 +130,8 @@ pub struct Held {
     /// Some of the request was read without being sent to the host.
     read_past_host: bool,
     written: bool,
+    /// The host failed, and the client has a complete answer all the same.
+    host_failed: bool,
     /// Bytes held back, as last reported.
     reported: usize,
     sent_at: Option<Instant>,
@@ -153,6 +163,7 @@ impl Held {
             host_ended: false,
             read_past_host: false,
             written: false,
+            host_failed: false,
             reported: 0,
             sent_at: None,
             head_at: None,
@@ -204,6 +215,11 @@ impl Held {
         self.exchange.reset_answer();
         self.trailers = None;
         self.host_ended = false;
+    }
+
+    /// Whether the host failed where Pingora did not hear of it.
+    pub fn has_host_failed(&self) -> bool {
+        self.host_failed
     }
 
     /// Whether the client got a complete answer.
@@ -358,6 +374,7 @@ impl Held {
             return Err(error);
         }
         // Nobody else hears of it.
+        self.host_failed = true;
         self.lane.upstream_failed(own_answers::upstream_failure(&error));
         Ok(true)
     }
@@ -590,8 +607,16 @@ impl Holder {
 
 #[async_trait]
 impl CustomSession for Holder {
-    async fn response_duplex_vec(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
+    async fn response_duplex_vec(&mut self, mut tasks: Vec<HttpTask>) -> Result<bool> {
         let (client, held) = self.parts();
+        if client.req_header().version < Version::HTTP_11 {
+            // Pingora writes it in for a host that speaks HTTP/2, after every hook.
+            for task in &mut tasks {
+                if let HttpTask::Header(head, _) = task {
+                    head.remove_header(&header::TRANSFER_ENCODING);
+                }
+            }
+        }
         match held {
             Some(held) if held.phase != Phase::Passing => held.host_sent(client, tasks).await,
             _ => gather::send(client, tasks, front::gather().as_deref()).await,

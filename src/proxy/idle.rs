@@ -4,7 +4,7 @@
 //! for the peer's address for every one that begins: a tenth of what a request costs. Connections of one service
 //! stay on one thread, so that a list and one sweeper do the same: the connection used last is used next, one that
 //! the host has closed or said something on is not used again, none waits longer than its host's idle timeout,
-//! and no more than so many wait in all.
+//! no more than so many wait in all, and none waits for an address that no host has any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -24,7 +24,11 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub struct Idle {
     most: usize,
     waiting: Mutex<Waiting>,
+    is_wanted: IsWanted,
 }
+
+/// Whether connections to this peer may still be needed.
+pub type IsWanted = Box<dyn Fn(u64) -> bool + Send + Sync>;
 
 #[derive(Default)]
 struct Waiting {
@@ -66,9 +70,9 @@ pub fn is_quiet(stream: &mut Stream) -> bool {
 }
 
 impl Idle {
-    /// Keeps at most `most` connections.
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, waiting: Mutex::default() })
+    /// Keeps at most `most` connections, while they are wanted.
+    pub fn new(most: usize, is_wanted: IsWanted) -> Arc<Self> {
+        Arc::new(Self { most, waiting: Mutex::default(), is_wanted })
     }
 
     /// The connection to `peer` that was used last and is still good.
@@ -117,10 +121,13 @@ impl Waiting {
     }
 
     /// Closes what is not good any more; `false` when nothing waits.
-    fn sweep(&mut self) -> bool {
+    fn sweep(&mut self, is_wanted: &IsWanted) -> bool {
         self.sweeps += 1;
         let sweeps = self.sweeps;
-        self.by_peer.retain(|_, all| {
+        self.by_peer.retain(|peer, all| {
+            if !is_wanted(*peer) {
+                return false;
+            }
             all.retain_mut(|parked| parked.is_fresh(sweeps) && is_quiet(&mut parked.stream));
             !all.is_empty()
         });
@@ -135,7 +142,7 @@ async fn sweep(idle: Weak<Idle>) {
         tokio::time::sleep(SWEEP).await;
         let Some(idle) = idle.upgrade() else { return };
         let mut waiting = idle.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waiting.sweep() {
+        if !waiting.sweep(&idle.is_wanted) {
             waiting.swept = false;
             return;
         }
@@ -149,6 +156,11 @@ pub mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    /// Where every peer is wanted.
+    pub fn idle(most: usize) -> Arc<Idle> {
+        Idle::new(most, Box::new(|_| true))
+    }
 
     /// A connection, and its other end.
     pub async fn connection() -> (Stream, TcpStream) {
@@ -168,7 +180,7 @@ pub mod tests {
 
     #[tokio::test]
     async fn the_one_used_last_is_used_next() {
-        let idle = Idle::new(8);
+        let idle = idle(8);
         let ((one, _far1), (two, _far2)) = (connection().await, connection().await);
         let ids = [one.id(), two.id()];
         idle.put(1, one, None);
@@ -181,7 +193,7 @@ pub mod tests {
 
     #[tokio::test]
     async fn a_closed_or_talking_one_is_not_used_again() {
-        let idle = Idle::new(8);
+        let idle = idle(8);
         let ((closed, far1), (talking, mut far2), (good, _far3)) =
             (connection().await, connection().await, connection().await);
         let id = good.id();
@@ -198,7 +210,7 @@ pub mod tests {
     /// Nor by a task that has used up its turn, which reads nothing before the next.
     #[tokio::test]
     async fn a_busy_task_sees_what_is_closed() {
-        let idle = Idle::new(8);
+        let idle = idle(8);
         let (closed, far) = connection().await;
         idle.put(1, closed, None);
         drop(far);
@@ -211,7 +223,7 @@ pub mod tests {
 
     #[tokio::test]
     async fn too_many_and_too_old_ones_go() {
-        let idle = Idle::new(2);
+        let idle = idle(2);
         let mut far = Vec::new();
         for peer in [1, 2, 3] {
             let (near, other) = connection().await;
@@ -219,7 +231,7 @@ pub mod tests {
             far.push(other);
         }
         assert!(idle.take(1).is_none(), "the oldest of three");
-        assert!(idle.waiting.lock().unwrap().sweep());
+        assert!(idle.waiting.lock().unwrap().sweep(&idle.is_wanted));
         assert!(idle.take(2).is_none(), "out of time");
         assert!(idle.take(3).is_some());
         assert_eq!(count(&idle), 0);
@@ -228,7 +240,7 @@ pub mod tests {
     /// What nobody takes is closed all the same, so that no socket lingers half-closed.
     #[tokio::test]
     async fn the_sweeper_closes_what_hosts_have_closed() {
-        let idle = Idle::new(8);
+        let idle = idle(8);
         let ((closed, far), (good, _far)) = (connection().await, connection().await);
         idle.put(1, closed, None);
         idle.put(2, good, None);
@@ -244,8 +256,19 @@ pub mod tests {
     }
 
     #[tokio::test]
+    async fn what_nobody_wants_any_more_goes() {
+        let idle = Idle::new(8, Box::new(|peer| peer != 1));
+        let ((one, mut far), (two, _far)) = (connection().await, connection().await);
+        idle.put(1, one, None);
+        idle.put(2, two, None);
+        let closed = tokio::io::AsyncReadExt::read(&mut far, &mut [0]).await;
+        assert_eq!(closed.unwrap(), 0);
+        assert!(idle.take(1).is_none() && idle.take(2).is_some());
+    }
+
+    #[tokio::test]
     async fn none_is_kept_where_none_may_be() {
-        let idle = Idle::new(0);
+        let idle = idle(0);
         let (near, _far) = connection().await;
         idle.put(1, near, None);
         assert!(idle.take(1).is_none());

@@ -33,7 +33,7 @@ use pingora::upstreams::peer::Peer;
 use pingora_error::{Error, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::idle::{Idle, is_quiet};
+use super::idle::{Idle, IsWanted, is_quiet};
 use super::layer::{Kept, pass_on};
 
 /// A longer head is sent at once; it would not share a packet with much of the body.
@@ -70,8 +70,8 @@ pub fn expect_body(connection: RawFd) {
     }
 }
 
-/// The protocol name by which a peer asks for a [`Joined`] connection. Nothing of it is sent: peers over TLS
-/// negotiate, and get a connection of Pingora's.
+/// The protocol name by which a peer asks for a [`Joined`] connection. Nothing of it is sent: over TLS HTTP/1.1 is
+/// what the host is offered.
 pub fn marker() -> ALPN {
     ALPN::Custom(CustomALPN::new(b"http/1.1 joined".to_vec()))
 }
@@ -111,7 +111,7 @@ thread_local! {
 /// The host closes `connection` after this answer, so that it is not kept.
 pub fn spend(connection: RawFd) {
     SPENT.with_borrow_mut(|spent| {
-        // One of Pingora's own, over TLS, never asks: it must not add up here.
+        // One of Pingora's own, agreed on in place of HTTP/2, never asks: it must not add up here.
         if !spent.contains(&connection) {
             spent.push(connection);
         }
@@ -134,8 +134,9 @@ pub struct Connector {
 }
 
 impl Connector {
-    pub fn new(options: ConnectorOptions) -> Self {
-        let idle = Idle::new(options.keepalive_pool_size);
+    /// Connections wait while their peer is wanted.
+    pub fn new(options: ConnectorOptions, is_wanted: IsWanted) -> Self {
+        let idle = Idle::new(options.keepalive_pool_size, is_wanted);
         Self { transport: TransportConnector::new(Some(options)), idle }
     }
 }
@@ -154,6 +155,12 @@ impl Connect for Connector {
         let stream = if let Some(stream) = self.idle.take(key) {
             REUSED.set(stream.id());
             stream
+        } else if peer.tls() {
+            let mut offers = peer.clone();
+            if let Some(options) = offers.get_mut_peer_options() {
+                options.alpn = ALPN::H1;
+            }
+            self.transport.new_stream(&offers).await?
         } else {
             self.transport.new_stream(peer).await?
         };
@@ -349,7 +356,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-    use super::super::idle::tests::connection;
+    use super::super::idle::tests::{connection, idle};
     use super::*;
 
     const HEAD: &[u8] = b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n";
@@ -362,7 +369,7 @@ mod tests {
 
     async fn pair() -> Pair {
         let (stream, far) = connection().await;
-        let idle = Idle::new(4);
+        let idle = idle(4);
         let home = Home { idle: idle.clone(), key: 1, patience: None };
         Pair { near: Joined::new(stream, home), far, idle }
     }
@@ -472,7 +479,7 @@ mod tests {
         socket.set_send_buffer_size(4096).unwrap();
         let (near, far) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
         let far = far.unwrap().0;
-        let home = Home { idle: Idle::new(0), key: 1, patience: None };
+        let home = Home { idle: idle(0), key: 1, patience: None };
         let mut near = Joined::new(Box::new(l4::stream::Stream::from(near.unwrap())), home);
 
         expect_head(near.id());

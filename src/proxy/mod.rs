@@ -2,7 +2,8 @@
 //!
 //! `server` assembles the process, `routes` knows which host and interface a request is for,
 //! `service` implements Pingora's hooks, `hold` keeps an answer back until the exchange has its
-//! verdict, `request` and `upstream` prepare what the host sees, `own_answers` writes what the proxy
+//! verdict, `request` and `upstream` prepare what the host sees, `group` chooses among a host's addresses and
+//! `health` asks whether they can be used, `own_answers` writes what the proxy
 //! says itself, `front` catches requests that Pingora refuses before the first hook, `tls` makes handshakes before it, `cards` learns the
 //! interfaces of a host from its agent card, `joined` sends a request's head and body in one, `idle`
 //! keeps upstream connections, `gather` sends the pieces of an answer in one (`layer` is what the two
@@ -12,6 +13,8 @@
 mod cards;
 mod front;
 mod gather;
+mod group;
+mod health;
 mod hold;
 mod idle;
 mod joined;
@@ -32,7 +35,7 @@ pub use rehearsal::{Ending, Question, Rehearsed, Told, default_host, hosts_of, r
 pub use routes::Hosts;
 pub use server::{Assembly, run};
 pub use settings::{
-    Card, ClientCertificates, Handover, Host, InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream,
-    UpstreamTls,
+    Balance, Card, ClientCertificates, Ejection, Group, Handover, Health, Host, Http2, InterfaceMode, Limits,
+    ListenTls, Settings, Timeouts, Upstream, UpstreamTls,
 };
 pub use tls::Terminator;

@@ -70,6 +70,7 @@ pub fn default_host(interfaces: Vec<Arc<Interface>>) -> settings::Host {
     settings::Host {
         name: "host".to_owned(),
         upstreams: Vec::new(),
+        group: settings::Group::default(),
         authorities: Vec::new(),
         policy: Arc::default(),
         interfaces,

@@ -184,6 +184,11 @@ impl Hosts {
         self.table.load().all.clone()
     }
 
+    /// Connections of this key lead to an address of one of the hosts.
+    pub fn has_key(&self, key: u64) -> bool {
+        self.table.load().all.iter().any(|host| host.upstreams.has_key(key))
+    }
+
     /// Each host's name and whether its interfaces are known (I-1).
     pub fn known(&self) -> Vec<(String, bool)> {
         let table = self.table.load();
@@ -270,17 +275,16 @@ impl Table {
 
 impl Host {
     fn new(host: &settings::Host, metrics: &Arc<Metrics>) -> Self {
-        let upstreams = Arc::new(Upstreams::new(&host.upstreams, host.timeouts));
-        Self::with(host, upstreams, Vec::new(), metrics)
+        Self::with(host, Upstreams::new(host, metrics), Vec::new(), metrics)
     }
 
     /// With what is known of the host of this name: what its card said, and where its upstreams are.
     fn instead_of(old: &Self, host: &settings::Host, metrics: &Arc<Metrics>) -> Self {
-        let same = (&old.settings.upstreams, old.timeouts) == (&host.upstreams, host.timeouts);
-        let upstreams = if same {
+        let of = |host: &settings::Host| (host.upstreams.clone(), host.group.clone(), host.timeouts);
+        let upstreams = if of(&old.settings) == of(host) {
             old.upstreams.clone()
         } else {
-            Arc::new(Upstreams::new(&host.upstreams, host.timeouts))
+            Upstreams::instead_of(&old.upstreams, host, metrics)
         };
         let learned = if host.interfaces.is_empty() { old.learned() } else { Vec::new() };
         Self::with(host, upstreams, learned, metrics)
@@ -464,6 +468,7 @@ mod tests {
         settings::Host {
             name: name.into(),
             upstreams: Vec::new(),
+            group: settings::Group::default(),
             authorities: authorities.iter().map(ToString::to_string).collect(),
             policy: Arc::default(),
             interfaces: interfaces

@@ -10,12 +10,14 @@ use pingora::proxy::ProxyServiceBuilder;
 use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{ExecutionPhase, RunArgs, Server, ShutdownSignalWatch};
 use pingora::services::ServiceWithDependents;
+use pingora::services::background::background_service;
 use pingora::services::listening::Service;
 
 use tokio::sync::broadcast;
 
+use super::health::Checker;
 use super::routes::Hosts;
-use super::service::Shell;
+use super::service::{self, Shell};
 use super::settings::Settings;
 use super::tls::Terminator;
 use super::{front, joined};
@@ -51,8 +53,8 @@ impl Assembly {
             threads: 1,
             work_stealing: false,
             upstream_keepalive_pool_size: POOL,
-            // Retries are decided in `service`; this only bounds a run of stale pooled connections.
-            max_retries: 4,
+            // Retries are decided in `service`; this only bounds their number.
+            max_retries: service::MOST_ATTEMPTS,
             // `SIGTERM` stops the listening at once; requests in flight have this long (Pingora's own
             // default is five minutes).
             grace_period_seconds: Some(settings.grace.as_secs()),
@@ -72,6 +74,8 @@ impl Assembly {
         for index in 0..services(settings) {
             server.add_service(service(&server.configuration, &hosts, &tls, &settings.listen, index));
         }
+        // Not one per service: every address is asked once.
+        server.add_service(background_service("health checks", Checker::new(&hosts)));
         Ok(Self { server, hosts, tls })
     }
 
@@ -159,7 +163,9 @@ fn service(
     listen: &str,
     index: usize,
 ) -> Service<front::Proxy> {
-    let connector = joined::Connector::new(ConnectorOptions::from_server_conf(conf));
+    let known = hosts.clone();
+    let is_wanted = Box::new(move |key| known.has_key(key));
+    let connector = joined::Connector::new(ConnectorOptions::from_server_conf(conf), is_wanted);
     let mut options = HttpServerOptions::default();
     options.force_custom = true;
     let mut service = ProxyServiceBuilder::new(conf, Shell::new(hosts.clone()))

@@ -17,19 +17,21 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{StatusCode, Version};
-use pingora::protocols::Digest;
 use pingora::protocols::http::ServerSession;
+use pingora::protocols::{ALPN, Digest};
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
-use pingora::upstreams::peer::{HttpPeer, Peer as _};
+use pingora::upstreams::peer::HttpPeer;
 use pingora_error::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::front;
+use super::group::{Address, Lease, Verdict};
 use super::hold::{self, Held, Slot};
 use super::joined;
 use super::own_answers;
 use super::request;
 use super::routes::{Host, Hosts, Routed};
+use super::upstream::Picked;
 use crate::normalize::{Outcome, OwnAnswer};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
@@ -37,6 +39,9 @@ use crate::observe::{Finished, InFlight, Lane};
 
 /// How long a request's unread rest is read so that the connection can be used again.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// Attempts at one request, at the most (P-2).
+pub const MOST_ATTEMPTS: usize = 8;
 
 /// The proxy, as Pingora sees it.
 pub struct Shell {
@@ -59,6 +64,12 @@ pub struct Call {
     held: Option<Box<Held>>,
     /// Where the exchange and the client's session are during an attempt.
     wrapped: Option<Arc<Slot>>,
+    /// Counts the attempt under way at its address.
+    lease: Option<Lease>,
+    /// Addresses that the request failed at.
+    tried: Vec<Arc<Address>>,
+    attempts: usize,
+    first_failure: Option<Instant>,
     /// The attempt uses a connection that was used before.
     reused: bool,
     /// The attempt's connection.
@@ -156,6 +167,40 @@ impl Call {
         if let Some(slot) = self.wrapped.take() {
             self.held = hold::unwrap(&mut session.downstream_session, &slot);
         }
+        if self.held.as_ref().is_some_and(|held| held.has_host_failed()) {
+            self.judge(Verdict::Bad);
+        }
+    }
+
+    /// What the attempt under way says of its address.
+    fn judge(&mut self, verdict: Verdict) {
+        if let Some(lease) = &mut self.lease {
+            lease.verdict = verdict;
+        }
+    }
+
+    /// The attempt is over.
+    fn settle(&mut self) {
+        if let (Some(lease), Some(host)) = (self.lease.take(), &self.host) {
+            host.upstreams.settle(lease);
+        }
+    }
+
+    fn address(&self) -> Option<Arc<Address>> {
+        self.lease.as_ref().map(|lease| lease.address.clone())
+    }
+
+    /// After a failure: whether there is another attempt in the time and number that one request has.
+    fn has_attempts_left(&mut self) -> bool {
+        let first = *self.first_failure.get_or_insert_with(Instant::now);
+        let patience = self.host.as_ref().map_or(Duration::ZERO, |host| host.timeouts.connect);
+        self.attempts < MOST_ATTEMPTS && first.elapsed() < patience
+    }
+
+    /// The request failed here; whether there is another address to try.
+    fn is_left_by(&mut self, address: Option<Arc<Address>>) -> bool {
+        self.tried.extend(address);
+        self.host.as_ref().is_some_and(|host| host.upstreams.has_other(&self.tried))
     }
 }
 
@@ -213,18 +258,19 @@ impl ProxyHttp for Shell {
         Ok(false)
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, call: &mut Call) -> Result<Box<HttpPeer>> {
-        match &call.host {
-            Some(host) => {
-                let mut peer = host.upstreams.pick().await?;
-                if !peer.tls() {
-                    // Over TLS the name would be sent; there Pingora's own connections serve.
-                    peer.options.alpn = joined::marker();
-                }
-                Ok(peer)
-            }
-            None => Error::e_explain(ErrorType::InternalError, "a request without a host"),
+    async fn upstream_peer(&self, session: &mut Session, call: &mut Call) -> Result<Box<HttpPeer>> {
+        let Some(host) = &call.host else {
+            return Error::e_explain(ErrorType::InternalError, "a request without a host");
+        };
+        let Picked { mut peer, lease } = host.upstreams.pick(&call.tried).await?;
+        call.lease = Some(lease);
+        call.attempts += 1;
+        let options = &mut peer.options;
+        // An upgrade is HTTP/1.1's own; a host that may speak either is asked in that.
+        if options.alpn == ALPN::H1 || options.alpn == ALPN::H2H1 && session.is_upgrade_req() {
+            options.alpn = joined::marker();
         }
+        Ok(peer)
     }
 
     async fn connected_to_upstream(
@@ -251,9 +297,21 @@ impl ProxyHttp for Shell {
         request::say_the_length_once(upstream)?;
         let public = call.host.as_ref().and_then(|host| host.public.as_ref());
         if let Some(target) = public.and_then(|public| public.inner_target(upstream)) {
+            let authority = upstream.uri.authority().map(|authority| authority.as_str().to_owned());
+            if let Some(authority) = authority
+                && upstream.version == Version::HTTP_2
+                && !upstream.headers.contains_key(header::HOST)
+            {
+                // A new path is all that the target has then.
+                upstream.insert_header(header::HOST, authority)?;
+            }
             upstream.set_raw_path(&target)?;
         }
         call.body_began = false;
+        if upstream.version == Version::HTTP_2 {
+            // Before the session is wrapped.
+            prepare_for_http2(session, upstream, call).await?;
+        }
         if let Some(mut held) = call.held.take() {
             if held.exchange().is_interface() {
                 request::ask_for_plain_bytes(upstream)?;
@@ -264,6 +322,9 @@ impl ProxyHttp for Shell {
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
         } else {
             call.sent_at = Some(Instant::now());
+            if upstream.version == Version::HTTP_2 && session.req_header().version < Version::HTTP_11 {
+                call.wrapped = Some(hold::cover(&mut session.downstream_session));
+            }
         }
         if !session.is_body_empty() {
             joined::expect_head(call.connection);
@@ -309,7 +370,9 @@ impl ProxyHttp for Shell {
         {
             in_flight.streaming();
         }
-        if closes_on_a_later_line(response) {
+        let is_gateway_error = matches!(response.status.as_u16(), 502..=504);
+        call.judge(if is_gateway_error { Verdict::Bad } else { Verdict::Good });
+        if response.version < Version::HTTP_2 && closes_on_a_later_line(response) {
             joined::spend(call.connection);
         }
         strip_hop_by_hop(response);
@@ -320,15 +383,25 @@ impl ProxyHttp for Shell {
         Ok(())
     }
 
-    /// Never: the host has seen nothing, but which upstream is asked is the next request's affair (P-2).
+    /// The host has seen nothing: another address is tried at once, if there is one (P-1).
     fn fail_to_connect(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         _: &HttpPeer,
-        _: &mut Call,
+        call: &mut Call,
         mut error: Box<Error>,
     ) -> Box<Error> {
-        error.set_retry(false);
+        // A connection that the host was about to close: the next attempt is on another one.
+        let was_old = *error.etype() == ErrorType::H2Error && http2_cause(&error).is_some();
+        call.judge(if was_old { Verdict::Nothing } else { Verdict::Bad });
+        let address = call.address();
+        call.settle();
+        let is_left = call.is_left_by(address.clone().filter(|_| !was_old)) || was_old;
+        let retry = is_left && call.has_attempts_left() && !session.retry_buffer_truncated();
+        error.set_retry(retry);
+        if retry && !was_old {
+            tell_of_another(call, address.as_deref(), &error);
+        }
         error
     }
 
@@ -336,7 +409,8 @@ impl ProxyHttp for Shell {
     /// its body still held whole, and only what may be seen twice: idempotent methods, and calls that
     /// only ask. Anything else (SendMessage, a POST elsewhere) is sent again only if not even its head
     /// could be written: then the host cannot have seen it. Once the head is written it may have, and
-    /// the client gets its 502.
+    /// the client gets its 502. What was not sent at all, and what a host says over HTTP/2 that it has not
+    /// looked at, is sent again on any connection. Always to another address, if there is one.
     fn error_while_proxy(
         &self,
         _peer: &HttpPeer,
@@ -346,21 +420,35 @@ impl ProxyHttp for Shell {
         _client_reused: bool,
     ) -> Box<Error> {
         call.unwrap(session);
-        let unseen = joined::is_unsent(&error) || *error.etype() == ErrorType::WriteError && !call.body_began;
+        let unlooked = joined::is_unsent(&error) || is_unlooked_at(&error);
+        let unseen = unlooked || *error.etype() == ErrorType::WriteError && !call.body_began;
         let (twice, untouched) = match &call.held {
             Some(held) => (held.may_be_seen_twice(), held.untouched()),
             None => (session.req_header().method.is_idempotent(), call.head_at.is_none()),
         };
-        let unanswered = twice && no_byte_came(&error);
-        let retry = call.reused
-            && (unseen || unanswered)
+        let unanswered = no_byte_came(&error);
+        let is_hosts = *error.esource() == ErrorSource::Upstream;
+        if is_hosts {
+            // A connection that has grown old is no fault of the host's.
+            let was_old = untouched && (unlooked || call.reused && (unseen || unanswered));
+            call.judge(if was_old { Verdict::Nothing } else { Verdict::Bad });
+        }
+        let written = session.response_written();
+        let retry = (unlooked || call.reused && (unseen || twice && unanswered))
             && untouched
-            && *error.esource() == ErrorSource::Upstream
-            && session.response_written().is_none()
-            && !session.retry_buffer_truncated();
+            && is_hosts
+            // A 100 of ours, for a host that has not looked at the request, is no answer.
+            && written.is_none_or(|head| unlooked && head.status.is_informational())
+            && !session.retry_buffer_truncated()
+            && call.has_attempts_left();
         error.set_retry(retry);
-        if retry && let Some(held) = &mut call.held {
-            held.reset_answer();
+        if retry {
+            let address = call.address();
+            call.settle();
+            let _ = call.is_left_by(address);
+            if let Some(held) = &mut call.held {
+                held.reset_answer();
+            }
         }
         error
     }
@@ -406,6 +494,7 @@ impl ProxyHttp for Shell {
 
     async fn logging(&self, session: &mut Session, error: Option<&Error>, call: &mut Call) {
         call.unwrap(session);
+        call.settle();
         call.count(session);
         if error.is_some() && call.answered {
             front::keep(&mut session.downstream_session).await;
@@ -427,11 +516,63 @@ impl ProxyHttp for Shell {
     }
 }
 
+/// Makes of a request what HTTP/2 can carry to the host.
+async fn prepare_for_http2(session: &mut Session, upstream: &mut RequestHeader, call: &Call) -> Result<()> {
+    let expects = upstream.headers.get(header::EXPECT).map(http::HeaderValue::as_bytes);
+    if expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue")) {
+        // Pingora reads no 100 of an HTTP/2 host: the client is told to go on right here.
+        upstream.remove_header(&header::EXPECT);
+        if !session.is_body_empty() && session.req_header().version == Version::HTTP_11 {
+            session.downstream_session.write_continue_response().await.map_err(Error::into_down)?;
+        }
+    }
+    if upstream.uri.authority().is_none()
+        && !upstream.headers.contains_key(header::HOST)
+        && let Some(lease) = &call.lease
+    {
+        // An HTTP/1.0 client need not say whom it means; HTTP/2 must.
+        upstream.insert_header(header::HOST, &*lease.address.upstream)?;
+    }
+    Ok(())
+}
+
+/// Says that the request goes to another address.
+fn tell_of_another(call: &Call, address: Option<&Address>, error: &Error) {
+    let host = call.host.as_ref().map(|host| host.name.as_str());
+    let upstream = address.map(|address| &*address.upstream);
+    tracing::info!(host, upstream, error = error.etype().as_str(), "no connection; another address is tried");
+}
+
 /// Whether the host hung up without a byte of an answer. Pingora tells how many came in the error's
 /// context only.
 fn no_byte_came(error: &Error) -> bool {
-    matches!(error.etype(), ErrorType::ConnectionClosed | ErrorType::ReadError)
-        && error.context.as_ref().is_some_and(|context| context.as_str().ends_with("bytes already read: 0"))
+    let says = |what: &str| error.context.as_ref().is_some_and(|context| context.as_str().ends_with(what));
+    match error.etype() {
+        ErrorType::ConnectionClosed | ErrorType::ReadError => {
+            says("bytes already read: 0")
+                || says(HTTP2_HEAD) && http2_cause(error).is_some_and(h2::Error::is_io)
+        }
+        _ => false,
+    }
+}
+
+/// Where Pingora waits for a head over HTTP/2, and where it hands down that of the request.
+const HTTP2_HEAD: &str = "while reading h2 header";
+const HTTP2_SENDING: &str = "while sending request";
+
+/// Whether the host has not looked at a request that it got over HTTP/2, and says so: it refused the stream, wants
+/// HTTP/1.1, or closes the connection and names the streams that it did not begin with (RFC 9113, 6.8, 7 and 8.7). Or the
+/// request did not get as far as the connection.
+fn is_unlooked_at(error: &Error) -> bool {
+    let Some(cause) = http2_cause(error) else { return false };
+    let context = error.context.as_ref().map_or("", |context| context.as_str());
+    let refused = matches!(cause.reason(), Some(h2::Reason::REFUSED_STREAM | h2::Reason::HTTP_1_1_REQUIRED));
+    context == HTTP2_SENDING
+        || context == HTTP2_HEAD && cause.is_remote() && (cause.is_go_away() || cause.is_reset() && refused)
+}
+
+fn http2_cause(error: &Error) -> Option<&h2::Error> {
+    error.root_cause().downcast_ref()
 }
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");

@@ -58,6 +58,8 @@ pub struct Host {
     /// Names the host in metrics and logs.
     pub name: String,
     pub upstreams: Vec<Upstream>,
+    /// How the next request's address is found among them.
+    pub group: Group,
     /// `Host` values that select this host; empty: every value that selects no other.
     pub authorities: Vec<String>,
     pub policy: Arc<Policy>,
@@ -111,13 +113,78 @@ impl Default for Card {
     }
 }
 
-/// One address of a host.
+/// One upstream of a host: an address, or a name with one or more of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
     /// `NAME:PORT` or `ADDRESS:PORT`.
     pub address: String,
+    /// The share of each of its addresses; with 0 they get nothing new.
+    pub weight: u32,
+    pub http2: Http2,
     /// `None`: in the clear.
     pub tls: Option<UpstreamTls>,
+}
+
+impl Upstream {
+    /// In the clear, over HTTP/1.1, with the usual weight.
+    #[must_use]
+    pub fn new(address: impl Into<String>) -> Self {
+        Self { address: address.into(), weight: 1, http2: Http2::Off, tls: None }
+    }
+}
+
+/// Whether an upstream is spoken to in HTTP/2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Http2 {
+    #[default]
+    Off,
+    /// In the clear, without asking.
+    PriorKnowledge,
+    /// Over TLS, if the host offers it.
+    Alpn,
+}
+
+/// How a host's addresses are chosen from, and when one is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Group {
+    pub balance: Balance,
+    /// `None`: they are not asked.
+    pub health: Option<Health>,
+    /// `None`: failures have no consequences.
+    pub ejection: Option<Ejection>,
+}
+
+/// How requests are shared out, by weight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Balance {
+    #[default]
+    RoundRobin,
+    LeastConnections,
+}
+
+/// Checks whether addresses can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// What must answer 2xx; empty: a connection is enough.
+    pub path: String,
+    /// Time between two checks of an address.
+    pub interval: Duration,
+    /// How long one may take.
+    pub timeout: Duration,
+    /// So many in a row change what is thought of an address.
+    pub failures: u32,
+    pub successes: u32,
+}
+
+/// Leaves an address alone for a while that fails requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ejection {
+    /// So many in a row.
+    pub failures: u32,
+    /// For the first time; longer for the next.
+    pub lasts: Duration,
+    /// Of the group's addresses, at once.
+    pub max_percent: u32,
 }
 
 /// How an upstream is spoken to over TLS.

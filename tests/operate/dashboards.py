@@ -23,8 +23,8 @@ BOARD, RULES = ROOT / "dashboards" / "grafana.json", ROOT / "dashboards" / "rule
 RUNBOOK = ROOT / "docs" / "runbook.md"
 PATIENCE_S = 60
 # What the traffic of the stage must set off, at the latest once their `for` is over: pending is enough.
-EXPECTED = {"A2aErrataOverflow", "A2aErrataHostNotReady", "A2aErrataUpstreamFailing", "A2aErrataOwn5xx",
-            "A2aErrataCertificateEndsSoon"}
+EXPECTED = {"A2aErrataOverflow", "A2aErrataHostNotReady", "A2aErrataUpstreamFailing", "A2aErrataUpstreamUnhealthy",
+            "A2aErrataOwn5xx", "A2aErrataCertificateEndsSoon"}
 METRIC = re.compile(r"\ba2a_errata_[a-z0-9_]+")
 
 

@@ -112,7 +112,8 @@ class Host:
 
 
 class Stage:
-    """Over TLS, with a certificate that ends in a week: `billing` with an enforced and an observed interface, `support` with a card, `down` that is gone, `waiting`
+    """Over TLS, with a certificate that ends in a week: `billing` with an enforced and an observed interface and an address
+    where nobody is, `support` with a card, `down` that is gone, `waiting`
     whose card cannot be read. Use as a context manager."""
 
     def __init__(self, binary, work):
@@ -142,7 +143,8 @@ tls = {{ cert = "{cert}", key = "{key}" }}
 address = "127.0.0.1:{self.admin}"
 [[hosts]]
 name = "billing"
-upstreams = ["127.0.0.1:{billing.port}"]
+upstreams = ["127.0.0.1:{billing.port}", "127.0.0.1:{free_port()}"]
+health = {{ interval_ms = 500 }}
 authorities = ["billing.example"]
 response_cap_bytes = 4096
 intake_bytes = 16384

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use a2a_errata::normalize::{Binding, Interface, Policy};
 use a2a_errata::observe::{Metrics, Readiness};
-use a2a_errata::proxy::{Assembly, CardReader, Host, Limits, Settings, Timeouts, Upstream};
+use a2a_errata::proxy::{Assembly, CardReader, Group, Host, Hosts, Limits, Settings, Timeouts, Upstream};
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
 use pingora::services::background::background_service;
@@ -31,6 +31,8 @@ pub struct Proxy {
     pub address: SocketAddr,
     pub metrics: Arc<Metrics>,
     pub readiness: Arc<Readiness>,
+    /// What a reload replaces.
+    pub hosts: Arc<Hosts>,
 }
 
 struct Never;
@@ -55,7 +57,8 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
         handover: None,
         hosts: vec![Host {
             name: "legacy".into(),
-            upstreams: upstreams.iter().map(|at| Upstream { address: at.to_string(), tls: None }).collect(),
+            upstreams: upstreams.iter().map(|at| Upstream::new(at.to_string())).collect(),
+            group: Group::default(),
             authorities: vec![],
             policy: Arc::new(Policy::default()),
             interfaces: vec![interface("/a2a", Binding::JsonRpc), interface("/rest", Binding::HttpJson)],
@@ -91,10 +94,12 @@ impl Proxy {
         let address: SocketAddr = settings.listen.parse().unwrap();
         let metrics = Metrics::new();
         let known = settings.hosts.iter().map(|host| (host.name.clone(), !host.interfaces.is_empty()));
-        let readiness = Arc::new(Readiness::new(known));
+        let readiness = Arc::new(Readiness::new(known).with(metrics.groups()));
         let (counts, ready) = (metrics.clone(), readiness.clone());
+        let (tell, told) = std::sync::mpsc::channel();
         thread::spawn(move || {
             let mut assembly = Assembly::new(&settings, &counts).unwrap();
+            tell.send(assembly.hosts()).unwrap();
             if learns {
                 let reader = CardReader::new(&assembly.hosts(), &counts, &ready);
                 assembly.add(Box::new(background_service("agent cards", reader)));
@@ -106,7 +111,7 @@ impl Proxy {
             assert!(Instant::now() < deadline, "the proxy does not listen");
             thread::sleep(Duration::from_millis(5));
         }
-        Self { address, metrics, readiness }
+        Self { address, metrics, readiness, hosts: told.recv_timeout(PATIENCE).unwrap() }
     }
 
     pub fn client(&self) -> Client {

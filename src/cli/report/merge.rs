@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::observe::groups::{Address, AddressState};
 use crate::observe::report::{Host, Interface, RuleCount, can_go};
 
 /// Hosts of the same name are one host behind several proxies. It is clean since the last repair of any of
@@ -22,6 +23,21 @@ pub fn proxies(reports: Vec<Vec<Host>>) -> Vec<Host> {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         };
+        for address in host.addresses {
+            let is_it = |known: &&mut Address| {
+                (&known.upstream, &known.address) == (&address.upstream, &address.address)
+            };
+            match known.addresses.iter_mut().find(is_it) {
+                Some(known) => {
+                    known.in_flight += address.in_flight;
+                    if known.state == AddressState::Healthy {
+                        // One that any of them has trouble with.
+                        known.state = address.state;
+                    }
+                }
+                None => known.addresses.push(address),
+            }
+        }
         for interface in host.interfaces {
             match same(&mut known.interfaces, &interface) {
                 Some(known) => add(known, interface),

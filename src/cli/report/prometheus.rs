@@ -96,6 +96,7 @@ pub fn hosts(client: &Client, base: &str, clean_days: u32) -> Result<(Vec<Host>,
                 name: name.to_owned(),
                 ready: ready.iter().any(|series| series.label("host") == name && series.count() == 1),
                 card_age: None,
+                addresses: Vec::new(),
                 can_go: false,
                 interfaces: Vec::new(),
             });
