@@ -10,7 +10,7 @@ pub mod config;
 pub mod demo;
 pub mod normalize;
 pub mod observe;
-mod outbound;
+pub mod outbound;
 pub mod probe;
 pub mod protocol;
 pub mod proxy;

@@ -147,6 +147,31 @@ fn a_har_entry_has_both_sides() {
     assert_eq!((told.code, told.json()["answer"]["body"].as_str()), (1, Some(NOT_FOUND)), "{}", told.err);
 }
 
+/// Browsers save what is no HTTP at all beside what is.
+#[test]
+fn only_the_chosen_entry_of_a_har_file_must_be_readable() {
+    let good = json!({
+        "request": {"method": "POST", "url": "https://agent.example/a2a", "headers": [],
+            "postData": {"text": r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t-1"}}"#}},
+        // `<html>`, without padding and over two lines.
+        "response": {"status": 410, "headers": [{"name": "content-type", "value": "text/html"}],
+            "content": {"size": 6, "encoding": "base64", "text": "PGh0\nbWw+"}},
+    });
+    let odd = json!({"_resourceType": "websocket", "response": {"status": "none"}});
+    let har = json!({"log": {"version": "1.2", "entries": [odd, good]}}).to_string();
+    let told = explain(&["--json", "--entry", "2"], &har);
+    assert_eq!((told.code, told.json()["answer"]["body"].as_str()), (1, Some(NOT_FOUND)), "{}", told.err);
+    let told = explain(&["--entry", "1"], &har);
+    assert_eq!((told.code, told.err.lines().count()), (2, 1), "{}", told.err);
+    assert!(told.err.contains("entry 1 of the HAR file cannot be read"), "{}", told.err);
+    let told = explain(&[], &har);
+    assert!(
+        told.code == 2 && told.err.contains("1 (cannot be read)\n  2 POST https://agent"),
+        "{}",
+        told.err
+    );
+}
+
 /// The policy is the configured host's.
 #[test]
 fn the_configuration_decides_what_may_be_told() {
@@ -167,6 +192,9 @@ fn the_configuration_decides_what_may_be_told() {
     assert_eq!(message(&file, &[]), "billing is off");
     std::fs::write(&file, format!("{host}disclosure.words = [\"billing\"]\n{interfaces}")).unwrap();
     assert_eq!(message(&file, &[]), "This operation is not supported");
+    std::fs::write(&card, "{}").unwrap();
+    let listed = ["--path", "/a2a", "--config", file.to_str().unwrap(), "--card", card.to_str().unwrap()];
+    assert!(explain(&listed, answer).out.contains("note: --card is not looked at"));
     // Interfaces from the card: this path is none of them, and then no rule binds the request.
     std::fs::write(&file, host).unwrap();
     std::fs::write(&card, r#"{"supportedInterfaces":[{"url":"/other","protocolBinding":"JSONRPC"}]}"#)
@@ -192,6 +220,9 @@ fn what_cannot_be_read_is_refused_in_one_line() {
         (&["--request", "{}", "--id", "7"], "{}", "says already"),
         (&["--binding", "HTTP+JSON", "--method", "Nonsense"], "{}", "no operation of A2A"),
         (&["--config", "/no/such/file"], "{}", "/no/such/file"),
+        (&[], r#"{"log":{}}"#, "has no log.entries"),
+        (&[], r#"{"log":{"version":"1.2","#, "begins like a HAR file"),
+        (&["--entry", "1"], "{}", "--entry 1 is of a HAR file"),
     ] {
         let told = explain(arguments, stdin);
         assert_eq!(told.code, 2, "{arguments:?}: {}", told.out);

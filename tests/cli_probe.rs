@@ -1,22 +1,25 @@
-//! `a2a-errata probe`, `completions` and `man` as a person or a script meets them.
+//! `a2a-errata probe`, `completions` and `man` as a person or a script meets them, and what every command does when
+//! its output cannot be written.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use a2a_errata::demo::{CREDENTIAL, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
 use a2a_errata::probe::CHECKS;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_a2a-errata"));
+    command.args(arguments).env("COLUMNS", "120").stdin(Stdio::null());
+    command
+}
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_a2a-errata"))
-        .args(arguments)
-        .env("COLUMNS", "120")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    command(arguments).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -104,16 +107,57 @@ fn what_failed_is_in_the_table_the_json_and_the_junit_report() {
     assert!(text(&table.stdout).lines().any(|line| line == row), "{}", text(&table.stdout));
 }
 
-/// No more than it was allowed, and what was not asked is not called good.
+/// No more than it was allowed; what was not asked is not called good, and the exit code says that it was not.
 #[test]
-fn requests_are_bounded() {
-    let output = probe(model(None), &["--json", "--max-requests", "12"]);
+fn what_the_budget_does_not_cover_is_not_run() {
+    let host = model(None);
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("probe.xml");
+    let output = probe(host, &["--json", "--max-requests", "12", "--junit", report.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(all["requests"], 12);
-    assert!(all["notApplicable"].as_u64().unwrap() > 30, "{all}");
-    let findings = all["interfaces"][0]["findings"].as_array().unwrap();
-    let told = |finding: &&Value| finding["reason"].as_str().unwrap().contains("--max-requests");
-    assert!(findings.iter().any(|finding| told(&finding)), "{all}");
+    assert_eq!((&all["requests"], &all["failed"]), (&12.into(), &0.into()));
+    let findings = |n: usize| all["interfaces"][n]["findings"].as_array().unwrap().clone();
+    for finding in findings(0).iter().chain(&findings(1)) {
+        let (check, verdict) = (&finding["check"], finding["verdict"].as_str().unwrap());
+        let because_of_it = finding["reason"].as_str().unwrap().starts_with("budget: ");
+        assert_eq!(verdict == "not run", because_of_it, "{finding}");
+        // Nothing of the second interface was heard.
+        assert!(verdict != "pass" || findings(0).contains(finding), "{check}");
+    }
+    let not_run = all["notRun"].as_u64().unwrap();
+    assert!(not_run > 30, "{all}");
+    let junit = std::fs::read_to_string(report).unwrap();
+    assert!(junit.contains(&format!(r#"failures="0" errors="{not_run}""#)), "{junit}");
+    assert!(junit.contains(r#"<error message="not run: budget: "#), "{junit}");
+    let table = text(&probe(host, &["--max-requests", "12"]).stdout);
+    let last = table.trim_end().lines().last().unwrap();
+    assert!(last.contains(&format!(", {not_run} not run: budget (--max-requests); 12 requests")), "{last}");
+    assert!(table.lines().any(|line| line.starts_with("malformed-json      not run         budget: the 12")));
+    // A failure is one all the same.
+    let broken = probe(model(Some(Sabotage::WrongDomain)), &["--max-requests", "12"]);
+    assert_eq!(broken.status.code(), Some(1), "{}", text(&broken.stdout));
+}
+
+/// Dozens of pairs of one interface would leave nothing to the checks of the next.
+#[test]
+fn what_costs_most_is_asked_last() {
+    let host = model(None);
+    let of = |output: &Output| -> Value { serde_json::from_slice(&output.stdout).unwrap() };
+    let whole = probe(host, &["--json"]);
+    assert_eq!(whole.status.code(), Some(0));
+    let needed = of(&whole)["requests"].as_u64().unwrap();
+    assert_eq!(probe(host, &["--max-requests", &needed.to_string()]).status.code(), Some(0));
+    let short = probe(host, &["--json", "--max-requests", &(needed - 50).to_string()]);
+    assert_eq!(short.status.code(), Some(2));
+    let mut not_run = Vec::new();
+    for interface in of(&short)["interfaces"].as_array().unwrap() {
+        let findings = interface["findings"].as_array().unwrap();
+        not_run.extend(
+            findings.iter().filter(|one| one["verdict"] == "not run").map(|one| one["check"].clone()),
+        );
+    }
+    assert_eq!(not_run, ["foreign-time", "foreign-time"]);
 }
 
 /// A server that has one document for everybody.
@@ -196,6 +240,336 @@ fn the_list_asks_nobody() {
     }
 }
 
+/// A host of one's own: what it answers to a method and path, with how many requests and credentials it saw.
+struct Scripted {
+    address: SocketAddr,
+    /// The `Authorization` of each request.
+    seen: Arc<Mutex<Vec<Option<String>>>>,
+}
+
+impl Scripted {
+    /// `answer` is told the request's first line, and says status and body.
+    fn start(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let tell = seen.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.unwrap());
+                let (mut first, mut length, mut credential) = (String::new(), 0, None);
+                let mut line = String::new();
+                while stream.read_line(&mut line).unwrap_or(0) > 2 {
+                    if first.is_empty() {
+                        first.clone_from(&line);
+                    }
+                    let (name, value) = line.trim_end().split_once(": ").unwrap_or_default();
+                    match name.to_ascii_lowercase().as_str() {
+                        "content-length" => length = value.parse().unwrap(),
+                        "authorization" => credential = Some(value.to_owned()),
+                        _ => {}
+                    }
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                stream.read_exact(&mut body).unwrap();
+                tell.lock().unwrap().push(credential);
+                let (status, body) = answer(&first);
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}"
+                );
+                let _ = write!(stream.get_mut(), "{head}\r\n\r\n{body}");
+            }
+        });
+        Self { address, seen }
+    }
+
+    /// Answers with a card that lists these interfaces, and calls as `answer` says.
+    fn with_card(urls: &[(&str, &str)], answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> Self {
+        let interface = |(url, binding): &(&str, &str)| json!({"url": url, "protocolBinding": binding, "protocolVersion": "1.0"});
+        let interfaces: Vec<Value> = urls.iter().map(interface).collect();
+        let card = json!({"supportedInterfaces": interfaces}).to_string();
+        Self::start(move |first| {
+            if first.contains("/.well-known/agent-card.json") { (200, card.clone()) } else { answer(first) }
+        })
+    }
+
+    fn probe(&self, more: &[&str]) -> Output {
+        let url = format!("http://{}", self.address);
+        run(&[&["probe", &url, "--rps", "1000", "--oversize", "10"], more].concat())
+    }
+}
+
+fn html(_: &str) -> (u16, String) {
+    (500, "<html>oops".to_owned())
+}
+
+/// Rows over no answer, or over answers that nobody can read, show nothing.
+#[test]
+fn nothing_passes_where_nothing_can_be_read() {
+    for (status, body, may_pass) in [
+        (500, "<html>oops", &[][..]),
+        (404, "", &[]),
+        (200, "no JSON", &[]),
+        // Not an error at all: no more than that it is no envelope can be said.
+        (200, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, &["no-envelope"]),
+        (200, r#"{"jsonrpc":"2.0","id":7}"#, &["no-envelope"]),
+    ] {
+        for binding in ["JSONRPC", "HTTP+JSON"] {
+            let host = Scripted::with_card(&[("/a2a", "JSONRPC"), ("/rest", "HTTP+JSON")], move |_| {
+                (status, body.to_owned())
+            });
+            let tasks = ["--task", "t-1", "--foreign-task", "t-2", "--binding", binding, "--json"];
+            let output = host.probe(&tasks);
+            let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let findings = all["interfaces"][0]["findings"].as_array().unwrap();
+            let passed = findings.iter().filter(|one| one["verdict"] == "pass");
+            let passed: Vec<_> = passed.map(|one| one["check"].as_str().unwrap()).collect();
+            assert!(passed.iter().all(|check| may_pass.contains(check)), "{binding} {body}: {passed:?}");
+            assert_ne!(output.status.code(), Some(0), "{binding} {body}");
+        }
+    }
+}
+
+/// What a host leaves out has no shape to be judged; where some answers cannot be read, the count says so.
+#[test]
+fn what_is_absent_is_not_called_right() {
+    let info = json!({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "VERSION_NOT_SUPPORTED", "domain": "a2a-protocol.org"});
+    let error = json!({"code": -32009, "message": "no", "data": [info]});
+    let refusal = json!({"jsonrpc": "2.0", "id": 7, "error": error}).to_string();
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let host = Scripted::with_card(&[("/a2a", "JSONRPC")], move |_| {
+        let before = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if before < 3 { html("") } else { (200, refusal.clone()) }
+    });
+    let output = host.probe(&["--foreign-task", "t-2", "--json"]);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = all["interfaces"][0]["findings"].as_array().unwrap();
+    let of = |check: &str| findings.iter().find(|one| one["check"] == check).unwrap();
+    for check in ["supported-versions", "metadata", "headers", "foreign-time"] {
+        assert_eq!(of(check)["verdict"], "not applicable", "{}", of(check));
+    }
+    assert_eq!(of("supported-versions")["reason"], "absent, so the card counts");
+    let counted = of("details")["reason"].as_str().unwrap();
+    assert!(
+        of("details")["verdict"] == "pass" && counted.contains(" of ") && counted.contains("answers"),
+        "{counted}"
+    );
+}
+
+/// A refusal of everything is the same for any task, and takes as long.
+#[test]
+fn refusals_of_everything_are_no_verdict_on_tasks_and_hint_at_a_credential() {
+    let refusal = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"no","data":[]}}"#;
+    let refusal = refusal.replace("\"id\":7", "\"id\":null");
+    let host = Scripted::with_card(&[("/a2a", "JSONRPC")], move |_| (401, refusal.clone()));
+    let output = host.probe(&["--foreign-task", "t-2", "--json"]);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let verdict = |check: &str| {
+        let findings = all["interfaces"][0]["findings"].as_array().unwrap();
+        findings.iter().find(|one| one["check"] == check).unwrap()["verdict"].clone()
+    };
+    for check in [
+        "foreign-task",
+        "foreign-time",
+        "malformed-json",
+        "unknown-method",
+        "oversized-body",
+        "details",
+        "metadata",
+        "headers",
+    ] {
+        assert_eq!(verdict(check), "not applicable", "{check}");
+    }
+    let hints = |output: &Output| -> Vec<String> {
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let notes = all["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap().to_owned());
+        notes.filter(|note| note.contains("refuses")).collect()
+    };
+    let [hint] = &hints(&output)[..] else { panic!("{all}") };
+    assert!(hint.contains("--bearer TOKEN") && hint.contains("--header"), "{hint}");
+    let [hint] = &hints(&host.probe(&["--bearer", "planted", "--json"]))[..] else { panic!("no hint") };
+    assert!(hint.contains("the right one?") && !hint.contains("planted"), "{hint}");
+    assert!(text(&host.probe(&[]).stdout).contains("--bearer TOKEN"));
+    // Without a card there is one line.
+    let closed = Scripted::start(|_| (403, "no".to_owned()));
+    let output = closed.probe(&[]);
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{told}");
+    assert!(told.contains("HTTP 403") && told.contains("--bearer TOKEN"), "{told}");
+}
+
+/// One line for each interface that cannot be asked, and exit code 2, also beside one that can.
+#[test]
+fn an_interface_that_cannot_be_asked_is_told() {
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = format!("http://{dead}/a2a");
+    for (url, more, why) in [
+        ("/no url", &[][..], "the URL of the card's JSONRPC interface cannot be asked: "),
+        ("http://a b/x", &["--follow"], "the URL of the card's JSONRPC interface cannot be asked: "),
+        ("http://127.0.0.1:70000/x", &["--follow"], "70000 is no port"),
+        (&dead, &["--follow"], "cannot connect: "),
+    ] {
+        let host = Scripted::with_card(&[(url, "JSONRPC")], html);
+        let output = host.probe(more);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{url}: {told}{}", text(&output.stdout));
+        assert!(output.stdout.is_empty() && told.contains(why), "{url}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+
+        // Its neighbour is probed; that all is well is not said.
+        let good = format!("http://{}/rest", model(None));
+        let both = Scripted::with_card(&[(url, "JSONRPC"), (&good, "HTTP+JSON")], html);
+        let token = CREDENTIAL.strip_prefix("Bearer ").unwrap();
+        let report = tempfile::NamedTempFile::new().unwrap();
+        let junit = ["--junit", report.path().to_str().unwrap()];
+        let output = both.probe(&[&["--follow", "--bearer", token, "--json"], &junit[..]].concat());
+        let told = text(&output.stderr);
+        assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{url}: {told}");
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(all["interfaces"][0]["binding"], "HTTP+JSON", "{url}: {told}");
+        assert_eq!((&all["failed"], all["problems"].as_array().unwrap().len()), (&0.into(), 1));
+        let junit = std::fs::read_to_string(report.path()).unwrap();
+        assert!(junit.contains(r#"tests="27" failures="0" errors="1""#), "{junit}");
+        assert!(junit.contains(r#"name="interface"><error message=""#), "{junit}");
+    }
+}
+
+/// Silence is waited for twice, not for every check.
+#[test]
+fn an_interface_that_hangs_is_given_up() {
+    let silent = says(String::new());
+    let host = Scripted::with_card(&[(&format!("http://{silent}/a2a"), "JSONRPC")], html);
+    let output = host.probe(&["--follow", "--timeout", "1"]);
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{told}");
+    assert!(told.contains("no answer within 1 s"), "{told}");
+}
+
+/// As curl does; what stands there is never printed.
+#[test]
+fn a_user_in_the_url_is_sent_as_basic() {
+    let refuses = |_: &str| (401, "{}".to_owned());
+    let host = Scripted::with_card(&[("/a2a", "JSONRPC")], refuses);
+    for (url, more) in [
+        (format!("http://us%40er:pla%3Anted@{}", host.address), &["--json"][..]),
+        (format!("us%40er:pla%3Anted@{}", host.address), &[]),
+    ] {
+        host.seen.lock().unwrap().clear();
+        let output = run(&[&["probe", &url, "--rps", "1000", "--oversize", "10"], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let seen = host.seen.lock().unwrap().clone();
+        // `printf 'us@er:pla:nted' | base64`; once it is left out, to see what that does.
+        let basic = Some("Basic dXNAZXI6cGxhOm50ZWQ=".to_owned());
+        assert!(seen.iter().filter(|one| **one == basic).count() > 10, "{seen:?}");
+        assert!(seen.iter().all(|one| one.is_none() || *one == basic), "{seen:?}");
+        for shown in [text(&output.stdout), text(&output.stderr)] {
+            assert!(
+                !shown.contains("nted") && !shown.contains("us%40er") && !shown.contains("us@er"),
+                "{shown}"
+            );
+        }
+    }
+    for url in ["http://u:planted@127.0.0.1:70000", "http://u:planted@h h", "https:/u:planted@h"] {
+        let told = text(&run(&["probe", url]).stderr);
+        assert!(!told.contains("planted") && told.lines().count() == 1, "{told}");
+    }
+    for header in ["planted", "pla nted: x", "x: planted\nplanted"] {
+        for flag in ["--header", "--credential"] {
+            let told = text(&run(&["probe", "http://127.0.0.1:1", flag, header]).stderr);
+            assert!(told.contains("header") && !told.contains("nted"), "{told}");
+        }
+    }
+    let two = run(&["probe", "http://u:planted@127.0.0.1:1", "--bearer", "x"]);
+    assert_eq!(two.status.code(), Some(2));
+    assert!(text(&two.stderr).contains("another credential"), "{}", text(&two.stderr));
+}
+
+/// One task compared with itself is alike in everything.
+#[test]
+fn tasks_that_cannot_be_both_are_refused() {
+    for pair in
+        [["--task", "--foreign-task"], ["--foreign-task", "--unknown-task"], ["--task", "--unknown-task"]]
+    {
+        let output = run(&["probe", "http://127.0.0.1:1", pair[0], "t", pair[1], "t"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("the same task"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_anything_is_asked() {
+    let host = Scripted::with_card(&[("/a2a", "JSONRPC")], html);
+    let dir = tempfile::tempdir().unwrap();
+    for path in ["/no/such/dir/probe.xml", dir.path().to_str().unwrap()] {
+        let output = host.probe(&["--junit", path]);
+        let told = text(&output.stderr);
+        assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{told}");
+        assert!(told.contains(path) && output.stdout.is_empty(), "{told}");
+    }
+    assert_eq!(host.seen.lock().unwrap().len(), 0);
+    // What is found out at the end is not kept from the person.
+    let full = host.probe(&["--junit", "/dev/full"]);
+    assert_eq!(full.status.code(), Some(2));
+    assert!(text(&full.stderr).contains("--junit /dev/full") && text(&full.stdout).contains("unknown-task"));
+    // A probe that found nothing to probe leaves files as they were.
+    let (old, new) = (dir.path().join("old.xml"), dir.path().join("new.xml"));
+    std::fs::write(&old, "kept").unwrap();
+    for path in [&old, &new] {
+        assert_eq!(
+            run(&["probe", "http://127.0.0.1:1", "--junit", path.to_str().unwrap()]).status.code(),
+            Some(2)
+        );
+    }
+    assert!(std::fs::read_to_string(&old).unwrap() == "kept" && !new.exists());
+    host.probe(&["--junit", old.to_str().unwrap()]);
+    let report = std::fs::read_to_string(&old).unwrap();
+    assert!(report.starts_with("<?xml") && report.trim_end().ends_with("</testsuites>"), "{report}");
+}
+
+/// Every command that prints a result: to a full disk it fails and says so, to a reader that went away it does not.
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let host = format!("http://{}", model(None));
+    let token = CREDENTIAL.strip_prefix("Bearer ").unwrap();
+    let fast = ["--bearer", token, "--rps", "1000", "--oversize", "1100000"];
+    let probe: Vec<&str> = [&["probe", &host], &fast[..]].concat();
+    for (arguments, failed) in [
+        (&probe[..], 2),
+        (&[&probe[..], &["--json"]].concat(), 2),
+        (&["probe", "--list"], 1),
+        (&["explain", "--status", "204"], 2),
+        (&["explain", "--status", "204", "--json"], 2),
+        (&["explain", "--status", "204", "--raw"], 2),
+        (&["check", "--upstream", "127.0.0.1:9"], 1),
+        (&["schema"], 1),
+        (&["completions", "bash"], 1),
+        (&["man"], 1),
+        (&["demo", "--list"], 1),
+        (&["demo", "--only", "ok-task"], 1),
+        (&["demo", "--model", "--sabotage", "list"], 1),
+        (&["demo", "--model"], 1),
+        (&["--help"], 1),
+        (&["probe", "--help"], 1),
+        (&["--version"], 1),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(failed), "{arguments:?}: {told}");
+        assert!(told.contains("cannot write to standard output: No space left"), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        if arguments == ["demo", "--model"] {
+            continue; // it waits for a signal
+        }
+        let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
 #[test]
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
@@ -206,6 +580,40 @@ fn completions_know_the_commands() {
         }
     }
     assert_eq!(run(&["completions", "tcsh"]).status.code(), Some(2));
+}
+
+/// The script is executed, as bash does when a person presses the tab key.
+#[test]
+fn bash_completes_at_every_depth() {
+    let script = text(&run(&["completions", "bash"]).stdout);
+    let press = r#"
+        shift_to() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); }
+        shift_to "$@"
+        [[ $(complete -p a2a-errata) =~ -F\ ([^ ]+) ]] && function=${BASH_REMATCH[1]}
+        "$function" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    for (words, wanted) in [
+        (&["pro"][..], &["probe"][..]),
+        (&["probe", "--j"], &["--json", "--junit"]),
+        (&["probe", "https://a.example", "--foreign"], &["--foreign-task"]),
+        (&["probe", "--binding", ""], &["JSONRPC", "HTTP+JSON"]),
+        (&["probe", "--json", "--binding", "J"], &["JSONRPC"]),
+        (&["explain", "--binding", "H"], &["HTTP+JSON"]),
+        (&["completions", "z"], &["zsh"]),
+        (&["run", "--log-level", "w"], &["warn"]),
+        (&["help", "exp"], &["explain"]),
+        (&["man", "--dir"], &["--directory"]),
+    ] {
+        let output = Command::new("bash")
+            .args(["--norc", "-c", &format!("{script}\n{press}"), "bash", "a2a-errata"])
+            .args(words)
+            .output()
+            .unwrap();
+        let told = text(&output.stdout);
+        let offered: Vec<&str> = told.lines().collect();
+        assert_eq!(offered, wanted, "{words:?} {}", text(&output.stderr));
+    }
 }
 
 #[test]

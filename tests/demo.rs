@@ -1,6 +1,6 @@
 //! The demo, from outside: the catalogue is sound and complete, and `a2a-errata demo` ends well and
 //! says so.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -159,6 +159,57 @@ fn served_until_a_signal_and_nothing_stays_behind() {
             assert!(Instant::now() < deadline, "{address} still listens");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+/// As a person does who pastes them: what fails is the host's, and behind the proxy nothing does.
+#[test]
+fn the_probe_lines_can_be_pasted() {
+    let mut child = Watched::spawn(&["demo", "--serve", "--only", "ok-task"]);
+    let mut lines = BufReader::new(child.process.stdout.take().unwrap()).lines();
+    let mut pasted = Vec::new();
+    loop {
+        let line = lines.next().expect("the demo ended").unwrap();
+        if line.trim_start().starts_with("a2a-errata probe ") {
+            pasted.push(line);
+        } else if line.starts_with("All good: ") {
+            break;
+        }
+    }
+    let directory = std::path::Path::new(env!("CARGO_BIN_EXE_a2a-errata")).parent().unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    let probes: Vec<Child> = pasted
+        .iter()
+        .map(|line| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line]).env("PATH", &path).env("COLUMNS", "160");
+            shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let told: Vec<Output> = probes.into_iter().map(|probe| probe.wait_with_output().unwrap()).collect();
+    let said = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let codes: Vec<_> = told.iter().map(|output| output.status.code()).collect();
+    assert_eq!(
+        codes,
+        [Some(1), Some(0), Some(1), Some(0)],
+        "{pasted:?}\n{}\n{}",
+        said(&told[1]),
+        said(&told[3])
+    );
+    for (output, binding, foreign) in
+        [(&told[0], "JSONRPC", "HTTP 403 instead of 200"), (&told[2], "HTTP+JSON", "HTTP 403 instead of 404")]
+    {
+        let table = said(output);
+        assert!(table.contains(&format!("── {binding} http://")), "{table}");
+        // Somebody else's task is told from the unknown ones that the probe makes up.
+        assert!(table.contains(&format!("GetTask: {foreign}")), "{table}");
+    }
+    for output in [&told[1], &told[3]] {
+        assert!(
+            said(output).contains("the same bytes and headers as for an unknown task"),
+            "{}",
+            said(output)
+        );
     }
 }
 

@@ -7,9 +7,12 @@ mod support;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use a2a_errata::demo::{CREDENTIAL, FINISHED, LegacyHost, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
+use a2a_errata::demo::{
+    CREDENTIAL, FINISHED, FOREIGN, LegacyHost, ModelHost, OWN_TASK, Sabotage, THEIR_TASK,
+};
 use a2a_errata::normalize::Binding;
-use a2a_errata::probe::{self, Bounds, CHECKS, Client, Finding, Options, Session, Verdict};
+use a2a_errata::outbound::Typed;
+use a2a_errata::probe::{self, Bounds, CHECKS, Client, Finding, Options, Session, Trust, Verdict, Wire};
 use http::{HeaderMap, HeaderValue};
 
 const BOUNDS: Bounds = Bounds { per_second: 1000, in_all: 1000, timeout: Duration::from_secs(20) };
@@ -29,16 +32,30 @@ fn options() -> Options {
 
 /// Every interface of the host, every check.
 async fn probe(url: &str, options: &Options, binding: Option<Binding>) -> Vec<(Binding, Vec<Finding>)> {
-    let client = Client::new(BOUNDS, false).unwrap();
-    let found = probe::resolve(&client, url, &options.credentials, binding, false).await.unwrap();
+    let all = probe_within(BOUNDS, url, options, binding).await;
+    all.into_iter().map(|(binding, findings)| (binding, findings.unwrap())).collect()
+}
+
+async fn probe_within(
+    bounds: Bounds,
+    url: &str,
+    options: &Options,
+    binding: Option<Binding>,
+) -> Vec<(Binding, Result<Vec<Finding>, String>)> {
+    let client = Client::new(bounds, Trust::System, Wire::Either).unwrap();
+    let url = Typed::read(url).unwrap();
+    let found = probe::resolve(&client, &url, &options.credentials, binding, false).await.unwrap();
     let json_rpc = found.interfaces.iter().find(|interface| interface.binding == Binding::JsonRpc);
-    let mut all = Vec::new();
-    for interface in &found.interfaces {
-        let twin = json_rpc.filter(|_| interface.binding == Binding::HttpJson);
-        let session = Session::new(&client, interface, twin, options);
-        all.push((interface.binding, probe::run(&session, |_| {}).await));
-    }
-    all
+    let sessions: Vec<Session<'_>> = found
+        .interfaces
+        .iter()
+        .map(|interface| {
+            let twin = json_rpc.filter(|_| interface.binding == Binding::HttpJson);
+            Session::new(&client, interface, twin, options)
+        })
+        .collect();
+    let played = probe::run(&sessions, |_| {}).await;
+    found.interfaces.iter().map(|interface| interface.binding).zip(played).collect()
 }
 
 fn of(findings: &[Finding], verdict: Verdict) -> Vec<(&str, &str)> {
@@ -272,9 +289,7 @@ fn legacy_options() -> Options {
     Options {
         credentials: HeaderMap::new(),
         task: Some(FINISHED.to_owned()),
-        foreign: Some("acme/5d2f6a7b8c9d0e1f2a3b4c".to_owned()),
-        // Like the foreign one, `acme/…` would be foreign to this host as well.
-        unknown: Some("nobody-knows".to_owned()),
+        foreign: Some(FOREIGN.to_owned()),
         ..options()
     }
 }

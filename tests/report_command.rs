@@ -140,6 +140,50 @@ fn proxies_of_one_host_are_one_row() {
     assert_eq!((&row["mode"], &row["since"]), (&json!("mixed"), &json!(NOW - DAY)));
 }
 
+/// What one proxy counted counts once, however it is named.
+#[test]
+fn a_proxy_that_is_named_twice_counts_once() {
+    let (_a, address) = proxy(&report(vec![repaired()]));
+    let names = [
+        address.clone(),
+        format!("http://{address}/"),
+        format!("HTTP://{address}/report"),
+        format!("u:planted@{address}"),
+        address.clone(),
+    ];
+    let output = run(&[&["report", "--json"], &names.each_ref().map(String::as_str)[..]].concat(), &[]);
+    assert_eq!(code(&output), 1, "{}", text(&output.stderr));
+    let row = &summary(&output)["hosts"][0]["interfaces"][0];
+    assert_eq!((&row["repairs"], &row["responses"]["passed"]), (&json!(5), &json!(90)));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_no_verdict() {
+    let (_a, address) = proxy(&report(vec![clean()]));
+    for more in [&[][..], &["--json"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = binary::command().args(["report", &address]).args(more).stdout(full).output().unwrap();
+        assert_eq!((code(&output), text(&output.stderr).lines().count()), (2, 1), "{}", text(&output.stderr));
+    }
+}
+
+/// A user in a URL is sent as curl sends it, and never printed.
+#[test]
+fn a_user_in_the_url_is_sent_as_basic() {
+    let (host, address) = proxy(&report(vec![clean()]));
+    let url = format!("http://us:planted@{address}");
+    assert_eq!(code(&run(&["report", &url], &[])), 0);
+    // `printf us:planted | base64`.
+    let basic = ("authorization".to_owned(), "Basic dXM6cGxhbnRlZA==".to_owned());
+    assert!(host.requests()[0].headers.contains(&basic), "{:?}", host.requests()[0].headers);
+    for url in ["http://us:planted@127.0.0.1:1", "http://us:planted@127.0.0.1:70000", "us:planted@h h"] {
+        for command in [&["report", url][..], &["report", "--prometheus", url]] {
+            let told = text(&run(command, &[]).stderr);
+            assert!(!told.contains("planted") && told.lines().count() == 1, "{told}");
+        }
+    }
+}
+
 /// Whatever cannot be read is one line on stderr and exit code 2; the rest is told all the same.
 #[test]
 fn errors_are_one_line_and_2() {

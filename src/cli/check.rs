@@ -1,12 +1,11 @@
 //! `check`: validate a configuration and print what is in effect, with where each value came from (U-2).
 //! What it prints is TOML and can be used as a configuration again.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use super::screen::Screen;
 use super::sources::{self, Sources};
-use super::{FAILED, REFUSED};
+use super::{FAILED, REFUSED, output};
 
 /// Validate a configuration and print what is in effect.
 ///
@@ -51,11 +50,7 @@ pub fn run(args: &Args) -> ExitCode {
     for warning in sources::warnings(&effective.model) {
         super::say(&format!("a2a-errata: warning: {warning}"));
     }
-    let mut stdout = std::io::stdout();
     let colour = Screen::detect().colour;
     let text = format!("# {}: valid\n{}", args.sources.title(), effective.to_toml(colour));
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(FAILED),
-    }
+    output::print(text.as_bytes(), ExitCode::SUCCESS, FAILED)
 }

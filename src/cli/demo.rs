@@ -21,7 +21,10 @@ use self::child::Proxy;
 use self::verdict::{Rehearsal, Verdict};
 use self::wire::Reply;
 use super::screen::{Ink, Screen};
-use crate::demo::{Expect, INTERFACE, LegacyHost, REFERENCE, Scenario, catalogue};
+use super::{FAILED, output};
+use crate::demo::{
+    Expect, FINISHED, FOREIGN, INTERFACE, LegacyHost, REFERENCE, REST_INTERFACE, Scenario, catalogue,
+};
 use crate::normalize::Rule;
 use crate::proxy::Hosts;
 
@@ -41,7 +44,7 @@ const HIGHLIGHTS: &[&str] = &[
 /// See every kind of fault before and after, with a legacy host that is built in.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Keep the host and the proxy up afterwards and print `curl` lines to try.
+    /// Keep the host and the proxy up afterwards and print `curl` and `probe` lines to try.
     #[arg(long)]
     serve: bool,
     /// Play only the kinds whose name contains this, side by side.
@@ -100,8 +103,7 @@ pub fn run(args: &Args) -> ExitCode {
     let screen = Screen::detect();
     let all = catalogue();
     if args.list {
-        say(&show::list(screen, &all));
-        return ExitCode::SUCCESS;
+        return output::print(show::list(screen, &all).as_bytes(), ExitCode::SUCCESS, FAILED);
     }
     if args.model {
         return model::run(screen, args.sabotage.as_deref());
@@ -159,21 +161,21 @@ async fn play_all(args: &Args, screen: Screen, all: &[Scenario], chosen: &[Scena
         let done = play(scenario, &hosts, host.address(), proxy.address, reference).await;
         let highlight = args.verbose || args.only.is_some() || HIGHLIGHTS.contains(&scenario.name);
         if highlight {
-            say(&screen.side_by_side(&done));
+            say(&screen.side_by_side(&done))?;
         }
         played.push(done);
     }
-    say(&format!("{}\n{}\n", screen.rule("every kind"), screen.table(&played)));
+    say(&format!("{}\n{}\n", screen.rule("every kind"), screen.table(&played)))?;
     if !proxy.is_alive() {
         return Err(Stop::Failed("the proxy ended during the demo".to_owned()));
     }
     let good = !played.iter().any(Played::is_wrong);
     if args.serve {
-        say(&to_try(screen, host.address(), &proxy));
-        say(&summary(screen, &played));
+        say(&to_try(screen, host.address(), &proxy))?;
+        say(&summary(screen, &played))?;
         stay_up(&mut proxy).await?;
     } else {
-        say(&summary(screen, &played));
+        say(&summary(screen, &played))?;
     }
     Ok(good)
 }
@@ -272,13 +274,19 @@ fn to_try(screen: Screen, host: SocketAddr, proxy: &Proxy) -> String {
             curl(through, query, body)
         )
     };
+    let probe = |at: SocketAddr, interface: &str| {
+        format!("  a2a-errata probe http://{at}{interface} --task {FINISHED} --foreign-task {FOREIGN}\n")
+    };
+    let rest = format!("{REST_INTERFACE} --binding HTTP+JSON");
     [
         format!("{}\n", screen.rule("try it")),
         format!("The host listens on {host}, the proxy in front of it on {through}. First line: the host itself; second: what a client gets.\n\n"),
         both("A task that does not exist", "", &get("nobody-knows")),
-        both("A task of somebody else", "", &get("acme/5d2f6a7b8c9d0e1f2a3b4c")),
+        both("A task of somebody else", "", &get(FOREIGN)),
         both("Any kind of fault, by its name", "?fault=openwop-429", &get("t-1")),
         both("The same by the task's id", "", &get("foreign-410-html")),
+        format!("{}\n", screen.paint(Ink::Bold, "Everything that RFC 0211 asks, over both bindings")),
+        format!("{}{}{}{}\n", probe(host, ""), probe(through, ""), probe(host, &rest), probe(through, &rest)),
         format!("All names:  curl -s http://{host}/\n"),
         format!("Metrics:    curl -s http://{}/metrics\n\nCtrl-C ends both.\n\n", proxy.admin),
     ]
@@ -300,10 +308,9 @@ async fn asked_to_stop() -> Stop {
     }
 }
 
-/// To standard output; a reader that went away (`| head`) is no failure.
-fn say(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// To standard output, as the demo goes on.
+fn say(text: &str) -> Result<(), Stop> {
+    output::write(text.as_bytes()).map_err(Stop::Failed)
 }
 
 fn complain(text: &str) {

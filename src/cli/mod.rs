@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod ending;
 mod explain;
+mod output;
 mod pages;
 mod probe;
 mod reload;
@@ -20,6 +21,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+
+use self::screen::Screen;
 
 /// A failure at run time, such as an address that is taken.
 const FAILED: u8 = 1;
@@ -76,7 +79,17 @@ enum Command {
 /// Do what the command line says. Bad command lines end the process with code 2.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        // Help and the version are output like any other.
+        Err(asked) if !asked.use_stderr() => {
+            let text = asked.render();
+            let text = if Screen::detect().colour { text.ansi().to_string() } else { text.to_string() };
+            return output::print(text.as_bytes(), ExitCode::SUCCESS, FAILED);
+        }
+        Err(wrong) => wrong.exit(),
+    };
+    match command {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),

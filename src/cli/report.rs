@@ -6,13 +6,13 @@ mod merge;
 mod prometheus;
 mod table;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{FAILED, REFUSED, say};
+use super::{FAILED, REFUSED, output, say};
 use crate::observe::removal::{CLEAN_DAYS, MOST_DAYS};
 use crate::observe::report::{FORMAT, Host};
 
@@ -23,7 +23,8 @@ use crate::observe::report::{FORMAT, Host};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Admin address of a proxy: HOST:PORT or a URL [default: 127.0.0.1:9464, without --prometheus]
+    /// Admin address of a proxy: HOST:PORT or a URL; one that is named twice counts once [default:
+    /// 127.0.0.1:9464, without --prometheus]
     #[arg(value_name = "URL")]
     urls: Vec<String>,
 
@@ -57,7 +58,8 @@ Examples:
   As Prometheus remembers it, in a script:
     a2a-errata report --prometheus http://prometheus:9090 --json && echo \"take it out\"
 
-Exit code 0: every shim can go. 1: at least one is still needed. 2: something could not be read.";
+Exit code 0: every shim can go. 1: at least one is still needed. 2: something could not be read, or the
+report not be written.";
 
 /// What is printed with `--json`.
 #[derive(Debug, Serialize)]
@@ -85,24 +87,22 @@ pub fn run(args: &Args) -> ExitCode {
     for problem in &summary.problems {
         say(&format!("a2a-errata: {problem}"));
     }
-    let mut stdout = std::io::stdout();
     let text = if args.json {
         serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
     } else if summary.hosts.is_empty() {
         String::new()
     } else {
-        let colour =
-            stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colour = std::io::stdout().is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         table::print(&summary.hosts, colour)
     };
-    if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-        return ExitCode::from(FAILED);
-    }
-    match (summary.problems.is_empty(), summary.can_go) {
+    let done = match (summary.problems.is_empty(), summary.can_go) {
         (false, _) => ExitCode::from(REFUSED),
         (true, false) => ExitCode::from(FAILED),
         (true, true) => ExitCode::SUCCESS,
-    }
+    };
+    // 1 would say that a shim is still needed.
+    output::print(text.as_bytes(), done, REFUSED)
 }
 
 fn gather(args: &Args) -> Result<Summary, String> {
@@ -115,8 +115,19 @@ fn gather(args: &Args) -> Result<Summary, String> {
     let mut problems = Vec::new();
     let mut now = 0;
     let mut reports = Vec::new();
+    let mut asked = Vec::new();
     for url in urls {
-        match fetch::admin_url(url).and_then(|url| fetch::report(&client, &url)) {
+        let url = match fetch::admin_url(url) {
+            // What one proxy counted counts once, however often and however it was named.
+            Ok(url) if asked.contains(&url.place()) => continue,
+            Ok(url) => url,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        asked.push(url.place());
+        match fetch::report(&client, &url) {
             Ok(report) => {
                 now = now.max(report.now);
                 reports.push(report.hosts);

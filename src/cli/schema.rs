@@ -1,9 +1,8 @@
 //! `schema`: print the JSON Schema of the configuration, for editors and checks.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use super::FAILED;
+use super::{FAILED, output};
 use crate::config;
 
 /// Print the JSON Schema of the configuration.
@@ -20,9 +19,5 @@ pub struct Args {}
 #[must_use]
 pub fn run(_: &Args) -> ExitCode {
     let text = serde_json::to_string_pretty(&config::schema()).unwrap_or_default() + "\n";
-    let mut stdout = std::io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(FAILED),
-    }
+    output::print(text.as_bytes(), ExitCode::SUCCESS, FAILED)
 }

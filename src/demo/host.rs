@@ -8,9 +8,13 @@ use std::sync::Arc;
 
 use super::server::{Called, Repertoire, Request, Said, Server};
 use super::{Answer, INTERFACE, REFERENCE, REST_INTERFACE, Scenario, catalogue};
+use crate::protocol::a2a::percent_decode;
 
-/// A task of the caller's that has ended; the demo's other tasks are nobody's or `acme/…`'s.
+/// A task of the caller's that has ended.
 pub const FINISHED: &str = "t-9";
+
+/// A task of somebody else's. All others but these two do not exist, however alike their ids are.
+pub const FOREIGN: &str = "acme/5d2f6a7b8c9d0e1f2a3b4c";
 
 /// The running host; it stops when this is dropped.
 #[derive(Debug)]
@@ -55,10 +59,10 @@ impl Repertoire for Catalogued {
     /// What a query, a task's id or a message's text names; else what a host like this says by itself.
     fn answer(&self, request: &Request, called: &Called) -> Said {
         let fault = request.query.split('&').find_map(|pair| pair.strip_prefix("fault="));
-        let named = fault
-            .into_iter()
-            .chain([called.task.as_str(), called.text.as_str()])
-            .find_map(|name| self.scenarios.get(name));
+        // This host has no push notifications and says so before it looks for a task.
+        let of_task = Some(called.task.as_str()).filter(|_| !is_push(request, called));
+        let candidates = fault.into_iter().chain(of_task).chain([called.text.as_str()]);
+        let named = candidates.into_iter().find_map(|name| self.scenarios.get(name));
         if let Some(scenario) = named {
             return scenario.answer.clone().into();
         }
@@ -80,12 +84,16 @@ impl Repertoire for Catalogued {
 /// Bytes of a body that this host reads.
 const BODY_LIMIT: usize = 1 << 20;
 
+fn is_push(request: &Request, called: &Called) -> bool {
+    called.method.contains("PushNotificationConfig") || request.path.contains("/pushNotificationConfigs")
+}
+
 /// Which of the scenarios a host of this age would play by itself.
 fn own(request: &Request, called: &Called) -> Option<&'static str> {
     let below = request.path.strip_prefix(REST_INTERFACE).filter(|below| below.starts_with('/'));
     let version = request.header("a2a-version").unwrap_or("1.0");
     let task = called.task.as_str();
-    let is_theirs = task.starts_with("acme/") || task.starts_with("acme%2F");
+    let is_theirs = percent_decode(task) == FOREIGN;
     if (request.method.as_str(), request.path.as_str()) == ("GET", "/.well-known/agent-card.json") {
         return Some("ok-agent-card");
     }
@@ -103,7 +111,7 @@ fn own(request: &Request, called: &Called) -> Option<&'static str> {
         return Some(match called.method.as_str() {
             "SendMessage" => "ok-task",
             "GetExtendedAgentCard" => "openwop-404-card",
-            _ if called.method.contains("PushNotificationConfig") => "openwop-422-push",
+            _ if is_push(request, called) => "openwop-422-push",
             _ if is_theirs => "foreign-403-envelope",
             "CancelTask" if task == FINISHED => "openwop-409-terminal",
             "GetTask" if task == FINISHED => "ok-task",
@@ -114,7 +122,7 @@ fn own(request: &Request, called: &Called) -> Option<&'static str> {
     };
     Some(match below {
         "/extendedAgentCard" => "openwop-404-card",
-        _ if below.contains("/pushNotificationConfigs") => "openwop-422-push",
+        _ if is_push(request, called) => "openwop-422-push",
         _ if !below.starts_with("/tasks/") => return None,
         _ if is_theirs => "rest-foreign-403",
         _ if task == FINISHED && below.ends_with(":cancel") => "rest-flat-code",
@@ -150,8 +158,22 @@ mod tests {
         assert_eq!(answer_to("", &get("foreign-410-html")).status, 410);
         let text = r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"parts":[{"text":"openwop-429"}]}}}"#;
         assert_eq!(answer_to("", text).status, 429);
-        assert_eq!(answer_to("", &get("acme/1")).status, 403);
+        assert_eq!(answer_to("", &get(FOREIGN)).status, 403);
+        assert_eq!(answer_to("", &get("acme/5d2f6a7b8c9d0e1f2a3b4d")).status, 200, "nobody's");
         assert_eq!(answer_to("", &get("unknown-1")).status, 200);
+    }
+
+    /// Else its answer to push operations would tell a fault's id from any other.
+    #[test]
+    fn push_operations_are_refused_whatever_the_task() {
+        let list = |id: &str| {
+            let method = "ListTaskPushNotificationConfigs";
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"taskId":"{id}"}}}}"#)
+        };
+        for task in ["foreign-410-html", "nobody-knows", FINISHED, FOREIGN] {
+            assert_eq!(answer_to("", &list(task)).status, 422, "{task}");
+        }
+        assert_eq!(answer_to("fault=foreign-410-html", &list("t")).status, 410);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod scenario;
 mod server;
 
 pub use catalogue::{TASK, catalogue};
-pub use host::{FINISHED, LegacyHost};
+pub use host::{FINISHED, FOREIGN, LegacyHost};
 pub use model::{CREDENTIAL, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
 pub use scenario::{
     Answer, Call, Encoding, Ending, Expect, Framing, Group, INTERFACE, REFERENCE, REST_INTERFACE, Scenario,

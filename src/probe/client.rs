@@ -15,9 +15,11 @@ use hyper_util::rt::TokioExecutor;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use crate::outbound::{self, Remedy};
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES: usize = 4 << 20;
@@ -29,6 +31,27 @@ pub struct Bounds {
     pub in_all: usize,
     /// One exchange, connecting included.
     pub timeout: Duration,
+}
+
+/// Whose certificates are taken.
+#[derive(Debug, Clone, Default)]
+pub enum Trust {
+    /// Those that an authority of the system's has signed.
+    #[default]
+    System,
+    /// Those that one of these has signed.
+    Only(Vec<CertificateDer<'static>>),
+    Anybody,
+}
+
+/// Which HTTP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wire {
+    /// HTTP/1.1; over TLS, HTTP/2 where the host prefers it.
+    #[default]
+    Either,
+    /// HTTP/2 from the first byte.
+    Http2,
 }
 
 /// An answer.
@@ -78,9 +101,9 @@ impl std::fmt::Display for NoReply {
         match self {
             Self::Silence(patience) => write!(f, "no answer within {} s", patience.as_secs_f64()),
             Self::Unreachable(why) => write!(f, "cannot connect: {why}"),
-            Self::Tls(why) => write!(f, "TLS: {why}; --insecure does not check certificates"),
+            Self::Tls(why) => write!(f, "TLS: {why}"),
             Self::Broken(why) => write!(f, "the connection ended without an answer: {why}"),
-            Self::Spent(all) => write!(f, "not asked: the {all} requests of --max-requests are used up"),
+            Self::Spent(all) => write!(f, "budget: the {all} requests of --max-requests are used up"),
         }
     }
 }
@@ -97,31 +120,45 @@ pub struct Client {
 
 impl Client {
     /// # Errors
-    /// When the system has no certificates to trust.
-    pub fn new(bounds: Bounds, insecure: bool) -> Result<Self, String> {
+    /// When the system has no certificates to trust, or one of those given cannot be.
+    pub fn new(bounds: Bounds, trust: Trust, wire: Wire) -> Result<Self, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|why| why.to_string())?;
         let builder = HttpsConnectorBuilder::new();
-        let with_tls = if insecure {
-            let config = config
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-                .with_no_client_auth();
-            builder.with_tls_config(config)
-        } else {
-            builder
+        let with_tls = match trust {
+            Trust::Anybody => {
+                let config = config
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+                    .with_no_client_auth();
+                builder.with_tls_config(config)
+            }
+            Trust::Only(authorities) => {
+                let mut roots = RootCertStore::empty();
+                for authority in authorities {
+                    roots
+                        .add(authority)
+                        .map_err(|_| "a certificate in it is no authority's to be trusted".to_owned())?;
+                }
+                builder.with_tls_config(config.with_root_certificates(roots).with_no_client_auth())
+            }
+            Trust::System => builder
                 .with_provider_and_native_roots((*provider).clone())
-                .map_err(|why| format!("the system's certificates cannot be read: {why}"))?
+                .map_err(|why| format!("the system's certificates cannot be read: {why}"))?,
         };
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(bounds.timeout));
-        let connector = with_tls.https_or_http().enable_http1().wrap_connector(http);
+        let with_tls = with_tls.https_or_http();
+        let connector = match wire {
+            Wire::Either => with_tls.enable_http1().enable_http2().wrap_connector(http),
+            Wire::Http2 => with_tls.enable_http2().wrap_connector(http),
+        };
         Ok(Self {
-            pooled: Pooled::builder(TokioExecutor::new()).build(connector),
+            pooled: Pooled::builder(TokioExecutor::new()).http2_only(wire == Wire::Http2).build(connector),
             bounds,
             sent: AtomicUsize::new(0),
             next: Mutex::new(Instant::now()),
@@ -131,6 +168,24 @@ impl Client {
     /// How many requests were sent.
     pub fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed).min(self.bounds.in_all)
+    }
+
+    /// How many requests may still be sent.
+    pub fn left(&self) -> usize {
+        self.bounds.in_all.saturating_sub(self.sent.load(Ordering::Relaxed))
+    }
+
+    /// That so many requests are more than may still be sent.
+    pub fn cannot_afford(&self, requests: usize) -> Option<String> {
+        let (left, all) = (self.left(), self.bounds.in_all);
+        (requests > left).then(|| {
+            format!("budget: it takes {requests} requests, and {left} of --max-requests {all} are left")
+        })
+    }
+
+    /// Whether a request was refused because there was no budget.
+    pub fn is_spent(&self) -> bool {
+        self.sent.load(Ordering::Relaxed) > self.bounds.in_all
     }
 
     /// Sends one request and reads its answer. A stream that does not end is cut off when time is up.
@@ -191,35 +246,38 @@ impl Client {
 
 /// What kind of failure it is, in one line.
 fn told_apart(error: &hyper_util::client::legacy::Error) -> NoReply {
+    if let Some(error) = outbound::tls_error_in(error) {
+        let (says, remedy) = outbound::tls_trouble(error);
+        let what = match remedy {
+            Remedy::Authority => "; --ca FILE trusts who signed it, --insecure trusts anybody",
+            Remedy::Blindness => "; --insecure takes it all the same",
+            Remedy::None => "",
+        };
+        return NoReply::Tls(format!("{says}{what}"));
+    }
     let mut chain = String::new();
-    let mut is_tls = false;
     let mut next = std::error::Error::source(error);
+    let mut is_no_http_1 = false;
     while let Some(cause) = next {
         let text = cause.to_string();
         // Each layer repeats what is below it.
         if !chain.contains(&text) {
             let _ = write!(chain, "{}{text}", if chain.is_empty() { "" } else { ": " });
         }
-        is_tls |= is_of_tls(cause);
+        // What begins an HTTP/2 connection is no status line, and may come before anything was asked.
+        is_no_http_1 |= cause
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(|error| error.is_parse() || error.to_string().contains("unexpected message"));
         next = cause.source();
     }
     let chain: String = chain.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if is_tls {
-        NoReply::Tls(chain)
-    } else if error.is_connect() {
+    if error.is_connect() {
         NoReply::Unreachable(chain)
+    } else if is_no_http_1 {
+        NoReply::Broken("what came is no HTTP/1.1; a host that speaks HTTP/2 only needs --http2".to_owned())
     } else {
         NoReply::Broken(chain)
     }
-}
-
-/// An I/O error hides what it was made of from `source`.
-fn is_of_tls(cause: &(dyn std::error::Error + 'static)) -> bool {
-    if cause.is::<rustls::Error>() {
-        return true;
-    }
-    let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    inner.is_some_and(|inner| is_of_tls(inner))
 }
 
 /// Takes every certificate: for `--insecure`, which asks for it.

@@ -12,7 +12,7 @@ mod shape;
 mod target;
 
 pub use checks::{CHECKS, Check};
-pub use client::{Bounds, Client, NoReply, Reply};
+pub use client::{Bounds, Client, NoReply, Reply, Trust, Wire};
 pub use session::{Options, Session};
 pub use target::{Found, Interface, Protocol, resolve};
 
@@ -22,6 +22,8 @@ pub enum Verdict {
     Pass,
     Fail,
     NotApplicable,
+    /// The requests that it needs were more than was allowed.
+    NotRun,
 }
 
 impl Verdict {
@@ -31,6 +33,7 @@ impl Verdict {
             Self::Pass => "pass",
             Self::Fail => "fail",
             Self::NotApplicable => "not applicable",
+            Self::NotRun => "not run",
         }
     }
 }
@@ -46,19 +49,41 @@ pub struct Finding {
     pub notes: Vec<String>,
 }
 
-/// Plays every check against one interface, in order. `progress` is told each before it begins.
-pub async fn run(session: &Session<'_>, mut progress: impl FnMut(&'static Check)) -> Vec<Finding> {
-    let mut findings = Vec::with_capacity(CHECKS.len());
-    for check in CHECKS {
-        progress(check);
-        let ended = (check.run)(session).await;
-        let notes = session.take_notes();
-        let (verdict, reason) = match ended {
-            Ok(seen) => (Verdict::Pass, seen),
-            Err(checks::Miss::Fails(why)) => (Verdict::Fail, why),
-            Err(checks::Miss::NotApplicable(why)) => (Verdict::NotApplicable, why),
-        };
-        findings.push(Finding { check, verdict, reason, notes });
+/// Plays every check against every interface; what costs many requests comes when everything else has been asked of
+/// all, so that it takes nothing from the others. `progress` is told each before it begins. The findings are in the
+/// order of [`CHECKS`]; of an interface that nothing comes from there is only why, in one line.
+pub async fn run(
+    sessions: &[Session<'_>],
+    mut progress: impl FnMut(&'static Check),
+) -> Vec<Result<Vec<Finding>, String>> {
+    let mut all: Vec<Result<Vec<Finding>, String>> = sessions.iter().map(|_| Ok(Vec::new())).collect();
+    for costly in [false, true] {
+        for (session, played) in sessions.iter().zip(&mut all) {
+            for check in CHECKS.iter().filter(|check| check.is_costly() == costly) {
+                let Ok(findings) = played else { break };
+                progress(check);
+                findings.push(play(check, session).await);
+                if let Some(why) = session.is_dead() {
+                    *played = Err(why);
+                }
+            }
+        }
     }
-    findings
+    let place = |finding: &Finding| CHECKS.iter().position(|check| check.id == finding.check.id);
+    for findings in all.iter_mut().flatten() {
+        findings.sort_by_key(place);
+    }
+    all
+}
+
+async fn play(check: &'static Check, session: &Session<'_>) -> Finding {
+    let ended = (check.run)(session).await;
+    let notes = session.take_notes();
+    let (verdict, reason) = match ended {
+        Ok(seen) => (Verdict::Pass, seen),
+        Err(checks::Miss::Fails(why)) => (Verdict::Fail, why),
+        Err(checks::Miss::NotApplicable(why)) => (Verdict::NotApplicable, why),
+        Err(checks::Miss::NotRun(why)) => (Verdict::NotRun, why),
+    };
+    Finding { check, verdict, reason, notes }
 }

@@ -53,6 +53,8 @@ pub struct Session<'a> {
     /// Another one, for what two unknown tasks' answers differ in.
     pub other: String,
     heard: Mutex<Vec<Heard>>,
+    /// Why requests had no answer.
+    unanswered: Mutex<Vec<NoReply>>,
     notes: Mutex<Vec<String>>,
 }
 
@@ -119,6 +121,7 @@ impl<'a> Session<'a> {
             unknown,
             other,
             heard: Mutex::default(),
+            unanswered: Mutex::default(),
             notes: Mutex::default(),
         }
     }
@@ -134,6 +137,7 @@ impl<'a> Session<'a> {
             unknown: self.unknown.clone(),
             other: self.other.clone(),
             heard: Mutex::default(),
+            unanswered: Mutex::default(),
             notes: Mutex::default(),
         }
     }
@@ -150,6 +154,31 @@ impl<'a> Session<'a> {
 
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Why nothing comes from this interface. Silence or a hang-up must happen twice: it may be one request's own.
+    pub fn is_dead(&self) -> Option<String> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = unanswered.first().filter(|_| heard.is_empty())?;
+        let is_dead = match first {
+            NoReply::Unreachable(_) | NoReply::Tls(_) => true,
+            NoReply::Silence(_) | NoReply::Broken(_) => unanswered.len() > 1,
+            NoReply::Spent(_) => false,
+        };
+        is_dead.then(|| format!("{}: {first}", self.interface.url()))
+    }
+
+    /// That a credential is missing or is not taken, if nearly everything is refused.
+    pub fn hint(&self) -> Option<String> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = heard.iter().filter(|one| matches!(one.reply.status, 401 | 403 | 407)).count();
+        if refused == 0 || refused * 4 < heard.len() * 3 {
+            return None;
+        }
+        let url = self.interface.url();
+        let what = credential_hint(!(self.options.credentials.is_empty() && self.options.headers.is_empty()));
+        Some(format!("{url} refuses {refused} of {} requests (401, 403): {what}", heard.len()))
     }
 
     /// Goes through all that was heard so far.
@@ -222,12 +251,12 @@ impl<'a> Session<'a> {
     /// Asks, and remembers the answer.
     ///
     /// # Errors
-    /// Without an answer the check fails; without budget it does not apply.
+    /// Without an answer the check fails; without budget it is not run.
     pub async fn hear(&self, ask: Ask) -> Result<Reply, Miss> {
         let url = format!("{}{}", self.interface.url(), ask.below);
         let url =
             if self.interface.path.is_empty() && ask.below.is_empty() { format!("{url}/") } else { url };
-        let uri: Uri = url.parse().map_err(|_| Miss::NotApplicable(format!("{url:?} is no URL")))?;
+        let uri: Uri = url.parse().map_err(|_| Miss::Fails(format!("{url:?} is no URL")))?;
         let mut headers = ask.headers;
         let mut add = |more: &HeaderMap| {
             for (name, value) in more {
@@ -240,8 +269,12 @@ impl<'a> Session<'a> {
         }
         let reply = match self.client.send(ask.method.clone(), uri, &headers, ask.body).await {
             Ok(reply) => reply,
-            Err(why @ NoReply::Spent(_)) => return Err(Miss::NotApplicable(why.to_string())),
-            Err(why) => return Err(Miss::Fails(format!("{}: {why}", ask.asked))),
+            Err(why @ NoReply::Spent(_)) => return Err(Miss::NotRun(why.to_string())),
+            Err(why) => {
+                let told = format!("{}: {why}", ask.asked);
+                self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).push(why);
+                return Err(Miss::Fails(told));
+            }
         };
         let heard = Heard { asked: ask.asked, method: ask.method, reply: reply.clone() };
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
@@ -272,6 +305,16 @@ impl<'a> Session<'a> {
             Read::Error(error) => Ok(error),
             Read::Success(_) => Err(Miss::Fails(format!("{asked}: a success instead of an error"))),
         }
+    }
+}
+
+/// What to do where requests are refused.
+#[must_use]
+pub fn credential_hint(given: bool) -> &'static str {
+    if given {
+        "is the credential that was given the right one?"
+    } else {
+        "it asks for a credential; --bearer TOKEN or --header 'NAME: VALUE' sends one"
     }
 }
 

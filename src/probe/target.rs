@@ -7,8 +7,10 @@ use http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::Value;
 
 use super::client::{Client, NoReply, Reply};
+use super::session::credential_hint;
 use super::shape::{self, Read};
 use crate::normalize::Binding;
+use crate::outbound::Typed;
 use crate::protocol::card::{self, CardBinding};
 
 /// Which generation of the protocol the interface is asked in.
@@ -52,6 +54,8 @@ impl Interface {
 pub struct Found {
     pub interfaces: Vec<Interface>,
     pub notes: Vec<String>,
+    /// Interfaces that nobody can ask, each in one line.
+    pub problems: Vec<String>,
 }
 
 /// Finds the interfaces behind a URL. `binding` chooses among them, or says what an interface speaks that
@@ -61,17 +65,14 @@ pub struct Found {
 /// In one line, why there is nothing to probe.
 pub async fn resolve(
     client: &Client,
-    url: &str,
+    url: &Typed,
     headers: &HeaderMap,
     binding: Option<Binding>,
     follow: bool,
 ) -> Result<Found, String> {
-    let with_scheme = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let uri: Uri = with_scheme.parse().map_err(|_| format!("{url:?} is no URL"))?;
-    let (scheme, authority) = match (uri.scheme_str(), uri.authority()) {
-        (Some(scheme @ ("http" | "https")), Some(authority)) => (scheme, authority.as_str()),
-        _ => return Err(format!("{url:?} is no http or https URL")),
-    };
+    let uri = &url.uri;
+    let scheme = uri.scheme_str().unwrap_or("http");
+    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     let origin = format!("{scheme}://{authority}");
     let path = uri.path().strip_suffix('/').unwrap_or(uri.path()).to_owned();
     let mut asked = vec![format!("{path}{}", uri.query().map_or_else(String::new, |q| format!("?{q}")))];
@@ -138,19 +139,25 @@ async fn without_card(
     };
     let note = "no agent card lists this interface: versions are not compared with one".to_owned();
     if let Some(binding) = binding {
-        return Ok(Found { interfaces: vec![interface(binding)], notes: vec![note] });
+        return Ok(Found { interfaces: vec![interface(binding)], notes: vec![note], problems: Vec::new() });
     }
     let url = format!("{origin}{path}");
     let uri: Uri = url.parse().map_err(|_| format!("{url:?} is no URL"))?;
-    let mut headers = headers.clone();
-    headers.insert("content-type", HeaderValue::from_static("application/json"));
-    headers.insert("a2a-version", HeaderValue::from_static("1.0"));
+    let mut sent = headers.clone();
+    sent.insert("content-type", HeaderValue::from_static("application/json"));
+    sent.insert("a2a-version", HeaderValue::from_static("1.0"));
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"probe"}}"#;
-    let reply = client.send(Method::POST, uri, &headers, Bytes::from_static(body.as_bytes())).await;
+    let reply = client.send(Method::POST, uri, &sent, Bytes::from_static(body.as_bytes())).await;
     let reply = reply.map_err(|why| format!("{url}: {why}"))?;
     match shape::read(Binding::JsonRpc, &reply.body) {
-        Ok(Read::Error(_) | Read::Success(_)) => {
-            Ok(Found { interfaces: vec![interface(Binding::JsonRpc)], notes: vec![note] })
+        Ok(Read::Error(_) | Read::Success(_)) => Ok(Found {
+            interfaces: vec![interface(Binding::JsonRpc)],
+            notes: vec![note],
+            problems: Vec::new(),
+        }),
+        Err(_) if matches!(reply.status, 401 | 403 | 407) => {
+            let what = credential_hint(!headers.is_empty());
+            Err(format!("{url} answers with HTTP {} and no A2A error: {what}", reply.status))
         }
         Err(_) => Err(format!(
             "{url} is no A2A host: there is no agent card, and a JSON-RPC call is answered with HTTP {} and {}; \
@@ -243,7 +250,16 @@ impl Card<'_> {
         if !path.is_empty() && interfaces.iter().any(|interface| interface.path == path) {
             interfaces.retain(|interface| interface.path == path);
         }
-        Ok(Found { interfaces, notes })
+        let mut problems = Vec::new();
+        interfaces.retain(|interface| match Typed::read(&interface.url()) {
+            Ok(_) => true,
+            Err(why) => {
+                let binding = interface.binding.as_str();
+                problems.push(format!("the URL of the card's {binding} interface cannot be asked: {why}"));
+                false
+            }
+        });
+        Ok(Found { interfaces, notes, problems })
     }
 }
 

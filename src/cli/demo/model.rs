@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use super::{Stop, asked_to_stop, complain, say};
 use crate::cli::screen::{Ink, Screen};
+use crate::cli::{FAILED, output};
 use crate::demo::{CREDENTIAL, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
 
 /// Runs until a signal comes.
 pub fn run(screen: Screen, sabotage: Option<&str>) -> ExitCode {
     if sabotage == Some("list") {
         let lines = Sabotage::ALL.iter().map(|one| format!("{:<20} {}\n", one.id(), one.does()));
-        say(&lines.collect::<String>());
-        return ExitCode::SUCCESS;
+        return output::print(lines.collect::<String>().as_bytes(), ExitCode::SUCCESS, FAILED);
     }
     let chosen = sabotage.map(|name| Sabotage::ALL.iter().find(|one| one.id() == name).copied());
     if chosen == Some(None) {
@@ -40,11 +40,15 @@ pub fn run(screen: Screen, sabotage: Option<&str>) -> ExitCode {
             "a2a-errata probe http://{} --bearer {token} --task {OWN_TASK} --foreign-task {THEIR_TASK}",
             host.address()
         );
-        say(&format!(
+        let told = say(&format!(
             "The model host: {does}. Try\n\n  {}\n\nCtrl-C ends it.\n",
             screen.paint(Ink::Bold, &probe)
         ));
-        match asked_to_stop().await {
+        let stop = match told {
+            Ok(()) => asked_to_stop().await,
+            Err(stop) => stop,
+        };
+        match stop {
             Stop::Asked => ExitCode::SUCCESS,
             Stop::Failed(why) => {
                 complain(&why);

@@ -6,7 +6,7 @@ mod asked;
 mod saved;
 mod show;
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use self::asked::Asked;
 pub(super) use self::saved::header;
 use super::screen::Screen;
-use super::{FAILED, REFUSED, run::settings, say};
+use super::{FAILED, REFUSED, output, run::settings, say};
 use crate::config::{self, Flags};
 use crate::normalize::{Binding, Failure, Interface, Verdict};
 use crate::proxy::{self, Ending, Hosts, Question, Rehearsed, Told};
@@ -128,7 +128,7 @@ Examples:
   Over HTTP+JSON:
     a2a-errata explain answer.txt --binding HTTP+JSON --method CancelTask --task t-1
 
-Exit code 0: the answer passes as it is. 1: it is rewritten. 2: it cannot be read.";
+Exit code 0: the answer passes as it is. 1: it is rewritten. 2: it cannot be read, or the result not be written.";
 
 /// A saved answer and what becomes of it.
 struct Explained {
@@ -153,15 +153,14 @@ pub fn run(args: &Args) -> ExitCode {
     } else {
         show::text(Screen::detect(), &explained).into_bytes()
     };
-    let mut stdout = std::io::stdout();
-    // A reader that went away (`| head`) changes nothing about the answer.
-    let _ = stdout.write_all(&text).and_then(|()| stdout.flush());
-    match explained.got.outcome.verdict {
+    // 1 would say that the answer is rewritten.
+    let done = match explained.got.outcome.verdict {
         Verdict::Passed | Verdict::Conformant => ExitCode::SUCCESS,
         Verdict::Rewritten | Verdict::Overflow | Verdict::Synthesized | Verdict::Refused => {
             ExitCode::from(FAILED)
         }
-    }
+    };
+    output::print(&text, done, REFUSED)
 }
 
 fn explain(args: &Args) -> Result<Explained, String> {
@@ -234,6 +233,10 @@ fn hosts(args: &Args, asked: &Asked, notes: &mut Vec<String>) -> Result<Hosts, S
         problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\na2a-errata: ")
     })?;
     let mut settings = settings(&effective.model, false);
+    if args.card.is_some() && settings.hosts.iter().all(|host| !host.interfaces.is_empty()) {
+        notes
+            .push("--card is not looked at: every host of the configuration lists its interfaces".to_owned());
+    }
     for host in settings.hosts.iter_mut().filter(|host| host.interfaces.is_empty()) {
         match &args.card {
             Some(path) => {

@@ -4,10 +4,14 @@
 //! note; `--wire` says that nothing was, and then the framing counts as it does on a socket.
 
 use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::outbound::{Typed, shown};
 
 /// A message's head and what follows it.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ pub fn read(
     let (mut answer, request) = if let Some(har) = as_har(bytes)? {
         let (answer, request) = har.entry(said.entry)?;
         (answer, Some(request))
+    } else if let Some(entry) = said.entry {
+        return Err(format!("--entry {entry} is of a HAR file, and this is none"));
     } else if bytes.starts_with(b"HTTP/") {
         (of_message(bytes, said, notes)?, None)
     } else {
@@ -89,12 +95,11 @@ pub fn read(
 /// `NAME: VALUE`.
 ///
 /// # Errors
-/// When it is no header.
+/// When it is no header. What was given may be a credential: it is not repeated.
 pub fn header(line: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) =
-        line.split_once(':').ok_or_else(|| format!("{line:?} is no header; write NAME: VALUE"))?;
+    let (name, value) = line.split_once(':').ok_or("a header without a colon; write NAME: VALUE")?;
     let name = HeaderName::from_bytes(name.trim().as_bytes())
-        .map_err(|_| format!("{:?} is no header's name", name.trim()))?;
+        .map_err(|_| "a header with a name that is none; write NAME: VALUE")?;
     let value = HeaderValue::from_bytes(value.trim().as_bytes())
         .map_err(|_| format!("what {name} is set to is no header's value"))?;
     Ok((name, value))
@@ -245,15 +250,10 @@ fn bare(body: &[u8], notes: &mut Vec<String>, said: &Said<'_>) -> Answer {
     Answer { status: StatusCode::OK, headers, body: Bytes::copy_from_slice(body), complete: true }
 }
 
-/// An HTTP archive (HAR 1.2), as far as an answer needs it.
-#[derive(Deserialize)]
+/// An HTTP archive (HAR 1.2), as far as an answer needs it. Browsers fill archives with what is no HTTP at all, so an
+/// entry is read when it is chosen.
 struct Har {
-    log: Log,
-}
-
-#[derive(Deserialize)]
-struct Log {
-    entries: Vec<Entry>,
+    entries: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -267,17 +267,15 @@ struct Entry {
 struct HarRequest {
     method: String,
     url: String,
-    #[serde(default)]
-    headers: Vec<HarHeader>,
+    headers: Option<Vec<HarHeader>>,
     post_data: Option<HarContent>,
 }
 
 #[derive(Deserialize)]
 struct HarResponse {
     status: u16,
-    #[serde(default)]
-    headers: Vec<HarHeader>,
-    content: HarContent,
+    headers: Option<Vec<HarHeader>>,
+    content: Option<HarContent>,
 }
 
 #[derive(Deserialize)]
@@ -288,8 +286,7 @@ struct HarHeader {
 
 #[derive(Deserialize)]
 struct HarContent {
-    #[serde(default)]
-    size: i64,
+    size: Option<f64>,
     text: Option<String>,
     encoding: Option<String>,
 }
@@ -297,21 +294,43 @@ struct HarContent {
 /// `None` if it is something else.
 fn as_har(bytes: &[u8]) -> Result<Option<Har>, String> {
     #[derive(Deserialize)]
-    struct Looks {
-        log: Option<LooksLog>,
+    struct Looks<'a> {
+        #[serde(borrow)]
+        log: &'a RawValue,
+        /// What an answer of either binding has.
+        jsonrpc: Option<serde::de::IgnoredAny>,
+        error: Option<serde::de::IgnoredAny>,
     }
     #[derive(Deserialize)]
-    struct LooksLog {
-        #[serde(rename = "entries")]
-        _entries: serde::de::IgnoredAny,
+    struct Log {
+        entries: Option<Vec<Box<RawValue>>>,
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    match serde_json::from_slice::<Looks>(bytes) {
-        Ok(Looks { log: Some(_) }) => serde_json::from_slice(bytes)
-            .map(Some)
-            .map_err(|why| format!("it looks like a HAR file and cannot be read as one: {why}")),
-        _ => Ok(None),
+    let looks: Looks<'_> = match serde_json::from_slice(bytes) {
+        Ok(looks) => looks,
+        // Cut off while it was saved, say.
+        Err(why) if !why.is_data() && begins_like_har(bytes) => {
+            return Err(format!("it begins like a HAR file and is no JSON: {why}"));
+        }
+        Err(_) => return Ok(None),
+    };
+    if !looks.log.get().starts_with('{') || looks.jsonrpc.is_some() || looks.error.is_some() {
+        return Ok(None);
     }
+    match serde_json::from_str(looks.log.get()) {
+        Ok(Log { entries: Some(entries) }) => Ok(Some(Har { entries })),
+        Ok(Log { entries: None }) => Err("it looks like a HAR file and has no log.entries".to_owned()),
+        Err(why) => Err(format!("it looks like a HAR file and cannot be read as one: {why}")),
+    }
+}
+
+/// `{"log":{`, with any white space.
+fn begins_like_har(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    [&b"{"[..], b"\"log\"", b":", b"{"].iter().all(|token| {
+        rest = rest.trim_ascii_start();
+        rest.strip_prefix(*token).map(|after| rest = after).is_some()
+    })
 }
 
 /// Entries that are listed to choose from.
@@ -319,48 +338,67 @@ const LISTED: usize = 20;
 
 impl Har {
     fn entry(&self, number: Option<usize>) -> Result<(Answer, Request), String> {
-        let entries = &self.log.entries;
-        let entry = match (number, entries.as_slice()) {
+        let (number, entry) = match (number, self.entries.as_slice()) {
             (_, []) => return Err("the HAR file has no entries".to_owned()),
-            (None, [one]) => one,
+            (None, [one]) => (1, one),
             (None, many) => {
-                let line = |(at, entry): (usize, &Entry)| {
-                    let HarRequest { method, url, .. } = &entry.request;
-                    format!("\n  {} {method} {url} -> {}", at + 1, entry.response.status)
-                };
-                let list: String = many.iter().take(LISTED).enumerate().map(line).collect();
+                let list: String =
+                    many.iter().take(LISTED).enumerate().map(|(at, entry)| line(at + 1, entry)).collect();
                 let more = if many.len() > LISTED { "\n  …" } else { "" };
                 return Err(format!("it has {} entries; choose one with --entry N:{list}{more}", many.len()));
             }
-            (Some(number), many) => number
-                .checked_sub(1)
-                .and_then(|at| many.get(at))
-                .ok_or_else(|| format!("there is no entry {number}; it has {}", many.len()))?,
+            (Some(number), many) => {
+                let entry = number.checked_sub(1).and_then(|at| many.get(at));
+                let none = || format!("there is no entry {number}; it has {}", many.len());
+                (number, entry.ok_or_else(none)?)
+            }
         };
+        let entry: Entry = serde_json::from_str(entry.get())
+            .map_err(|why| format!("entry {number} of the HAR file cannot be read: {why}"))?;
         Ok((entry.response.read()?, entry.request.read()?))
     }
 }
 
+/// An entry in the list to choose from.
+fn line(number: usize, entry: &RawValue) -> String {
+    match serde_json::from_str::<Entry>(entry.get()) {
+        Ok(Entry { request: HarRequest { method, url, .. }, response }) => {
+            format!("\n  {number} {method} {} -> {}", shown(&url), response.status)
+        }
+        Err(_) => format!("\n  {number} (cannot be read)"),
+    }
+}
+
+/// With padding or without.
+const AS_BROWSERS_WRITE: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
 impl HarContent {
     fn bytes(&self) -> Result<Bytes, String> {
         match (&self.text, self.encoding.as_deref()) {
-            (None, _) if self.size > 0 => {
+            (None, _) if self.size.is_some_and(|size| size > 0.0) => {
                 Err("the HAR file was saved without bodies; save it \"with content\"".to_owned())
             }
             (None, _) => Ok(Bytes::new()),
-            (Some(text), Some("base64")) => base64::engine::general_purpose::STANDARD
-                .decode(text)
-                .map(Bytes::from)
-                .map_err(|_| "a body in the HAR file says it is base64 and is not".to_owned()),
+            (Some(text), Some("base64")) => {
+                let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+                let decoded = AS_BROWSERS_WRITE.decode(digits);
+                let none = |_| "a body in the HAR file says it is base64 and is not".to_owned();
+                decoded.map(Bytes::from).map_err(none)
+            }
             (Some(text), _) => Ok(Bytes::from(text.clone())),
         }
     }
 }
 
 /// Without the pseudo headers of HTTP/2 and what browsers cannot have sent.
-fn har_headers(headers: &[HarHeader]) -> HeaderMap {
+fn har_headers(headers: Option<&Vec<HarHeader>>) -> HeaderMap {
     let mut map = HeaderMap::new();
-    for HarHeader { name, value } in headers {
+    for HarHeader { name, value } in headers.into_iter().flatten() {
         let parsed = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
         if let Some((name, value)) = parsed {
             map.append(name, value);
@@ -373,8 +411,8 @@ impl HarResponse {
     fn read(&self) -> Result<Answer, String> {
         let status = StatusCode::from_u16(self.status)
             .map_err(|_| format!("the request got no answer (status {})", self.status))?;
-        let body = self.content.bytes()?;
-        let mut headers = har_headers(&self.headers);
+        let body = self.content.as_ref().map_or(Ok(Bytes::new()), HarContent::bytes)?;
+        let mut headers = har_headers(self.headers.as_ref());
         // A HAR file keeps the decoded body with the headers of the encoded one.
         headers.remove(CONTENT_ENCODING);
         headers.remove(TRANSFER_ENCODING);
@@ -387,12 +425,15 @@ impl HarRequest {
     fn read(&self) -> Result<Request, String> {
         let method = Method::from_bytes(self.method.as_bytes())
             .map_err(|_| format!("{:?} is no method", self.method))?;
-        let uri: http::Uri = self.url.parse().map_err(|_| format!("{:?} is no URL", self.url))?;
-        let mut headers = har_headers(&self.headers);
+        let Typed { uri, basic, .. } = Typed::read(&self.url)?;
+        let mut headers = har_headers(self.headers.as_ref());
         if let Some(authority) = uri.authority()
             && let Ok(value) = HeaderValue::from_str(authority.as_str())
         {
             headers.entry(http::header::HOST).or_insert(value);
+        }
+        if let Some(basic) = basic {
+            headers.entry(http::header::AUTHORIZATION).or_insert(basic);
         }
         let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
         let body = self.post_data.as_ref().map_or(Ok(Bytes::new()), HarContent::bytes)?;
@@ -475,5 +516,59 @@ mod tests {
         let second = Said { entry: Some(2), ..Said::default() };
         assert_eq!(read(two.as_bytes(), &second, &mut Vec::new()).unwrap().1.unwrap().target, "/b?x=1");
         assert!(read(br#"{"log":{"entries":[{}]}}"#, &Said::default(), &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn what_looks_like_an_archive_is_no_answer() {
+        for (text, says) in [
+            (r#"{"log":{}}"#, "has no log.entries"),
+            (r#"{"log":{"entries":null}}"#, "has no log.entries"),
+            (r#"{"log":{"entries":{}}}"#, "cannot be read as one"),
+            (r#"{"log":{"entries":[]}}"#, "has no entries"),
+            ("\u{feff}{ \"log\" : {\"version\":\"1.2\",\"entr", "begins like a HAR file and is no JSON"),
+        ] {
+            let why = read(text.as_bytes(), &Said::default(), &mut Vec::new()).unwrap_err();
+            assert!(why.contains(says), "{text}: {why}");
+        }
+        for text in [r#"{"log":"x"}"#, r#"{"jsonrpc":"2.0","log":{}}"#, r#"{"error":{},"log":{}}"#, "{\"lo"] {
+            assert!(read(text.as_bytes(), &Said::default(), &mut Vec::new()).is_ok(), "{text}");
+        }
+        let chosen = Said { entry: Some(1), ..Said::default() };
+        assert!(read(b"{}", &chosen, &mut Vec::new()).unwrap_err().contains("this is none"));
+    }
+
+    #[test]
+    fn one_odd_entry_spoils_no_other() {
+        let good =
+            r#"{"request":{"method":"GET","url":"https://u:secret@a.example/x"},"response":{"status":404}}"#;
+        for odd in
+            ["{}", "null", "7", r#"{"request":{"method":"GET","url":"data:,x"},"response":{"status":-1}}"#]
+        {
+            let file = format!(r#"{{"log":{{"version":"1.2","entries":[{odd},{good}]}}}}"#);
+            let pick = |number| {
+                let said = Said { entry: Some(number), ..Said::default() };
+                read(file.as_bytes(), &said, &mut Vec::new())
+            };
+            let (answer, request) = pick(2).unwrap();
+            let request = request.unwrap();
+            assert_eq!((answer.status.as_u16(), request.target.as_str()), (404, "/x"));
+            assert_eq!(request.headers["host"].as_bytes(), b"a.example");
+            assert_eq!(request.headers["authorization"].as_bytes(), b"Basic dTpzZWNyZXQ=");
+            assert!(pick(1).unwrap_err().contains("entry 1 of the HAR file cannot be read"));
+            let list = read(file.as_bytes(), &Said::default(), &mut Vec::new()).unwrap_err();
+            assert!(list.contains("1 (cannot be read)") && list.contains("2 GET https://a.example/x -> 404"));
+            assert!(!list.contains("secret"), "{list}");
+        }
+    }
+
+    #[test]
+    fn base64_is_read_as_browsers_write_it() {
+        for text in ["eyJhIjoxfQ==", "eyJhIjoxfQ", "eyJh\\nIjox\\r\\nfQ==\\n", "eyJhIjoxfR=="] {
+            let file = format!(
+                r#"{{"log":{{"entries":[{{"request":{{"method":"GET","url":"http://a/"}},"response":{{"status":404,"content":{{"encoding":"base64","text":"{text}"}}}}}}]}}}}"#
+            );
+            let (answer, _) = read(file.as_bytes(), &Said::default(), &mut Vec::new()).unwrap();
+            assert_eq!(&*answer.body, br#"{"a":1}"#, "{text}");
+        }
     }
 }

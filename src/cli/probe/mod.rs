@@ -1,20 +1,26 @@
 //! `probe`: RFC 0211's checks against any endpoint (U-2). What is checked and how is [`crate::probe`]'s; here
 //! are the command line, the progress, and what is printed.
 
+mod junit;
 mod show;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use super::explain::BindingName;
 use super::screen::Screen;
-use super::{FAILED, REFUSED, say};
+use super::{FAILED, REFUSED, output, say};
 use crate::normalize::Binding;
-use crate::probe::{self, Bounds, CHECKS, Client, Finding, Found, Interface, Options, Session, Verdict};
+use crate::outbound::Typed;
+use crate::probe::{
+    self, Bounds, CHECKS, Client, Finding, Found, Interface, Options, Session, Trust, Verdict, Wire,
+};
 
 /// Check from outside what a host answers when something goes wrong.
 ///
@@ -24,7 +30,7 @@ use crate::probe::{self, Bounds, CHECKS, Client, Finding, Found, Interface, Opti
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Of an agent card, of a host, or of one interface
+    /// Of an agent card, of a host, or of one interface; `https://user:password@host` sends Basic
     #[arg(value_name = "URL", required_unless_present = "list")]
     url: Option<String>,
 
@@ -56,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "BINDING")]
     binding: Option<BindingName>,
 
-    /// Go to other hosts that the card names; credentials go with it
+    /// Go to other hosts that the card names; credentials go with every request
     #[arg(long)]
     follow: bool,
 
@@ -80,19 +86,27 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rps: u32,
 
-    /// Requests in all, at the most
+    /// Requests in all, at the most; what they do not suffice for is "not run"
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_requests: u32,
 
-    /// Do not check the host's certificate
+    /// Trust the certificate authorities in this PEM file, and not the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+
+    /// Take any certificate of the host's, whoever signed it and whatever it says
     #[arg(long)]
     insecure: bool,
+
+    /// Speak HTTP/2 from the first byte, with or without TLS; else HTTP/1.1, or over TLS what the host prefers
+    #[arg(long)]
+    http2: bool,
 
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 
-    /// Also write a JUnit report
+    /// Also write a JUnit report; a file that cannot be written is refused before anything is asked
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
@@ -115,12 +129,15 @@ Examples:
     a2a-errata demo --model
     a2a-errata demo --model --sabotage foreign-status
 
-Exit code 0: nothing failed. 1: something did. 2: there was nothing to probe.";
+Exit code 0: nothing failed. 1: something did. 2: nothing did, but there was nothing to probe, an interface
+gave no answer, --max-requests did not suffice for every check, or the result could not be written.";
 
 /// All that was found out.
 pub(super) struct Probed {
     pub url: String,
     pub notes: Vec<String>,
+    /// Interfaces that could not be probed, each in one line.
+    pub problems: Vec<String>,
     pub requests: usize,
     pub interfaces: Vec<(Interface, Vec<Finding>)>,
 }
@@ -130,74 +147,126 @@ impl Probed {
         let all = self.interfaces.iter().flat_map(|(_, findings)| findings);
         all.filter(|finding| finding.verdict == verdict).count()
     }
+
+    /// A failure is one, whatever else was not looked at.
+    fn exit_code(&self) -> ExitCode {
+        if self.count(Verdict::Fail) > 0 {
+            ExitCode::from(FAILED)
+        } else if self.count(Verdict::NotRun) > 0 || !self.problems.is_empty() {
+            ExitCode::from(REFUSED)
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
 }
 
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
     let screen = Screen::detect();
-    let mut stdout = std::io::stdout();
     if args.list {
-        let _ = stdout.write_all(show::list(screen).as_bytes());
-        return ExitCode::SUCCESS;
+        return output::print(show::list(screen).as_bytes(), ExitCode::SUCCESS, FAILED);
     }
+    let refuse = |why: &str| {
+        say(&format!("a2a-errata: {}", super::screen::clean(why)));
+        ExitCode::from(REFUSED)
+    };
+    // Minutes of asking are not thrown away because of a name.
+    let junit = match args.junit.as_deref().map(junit::Report::open).transpose() {
+        Ok(junit) => junit,
+        Err(why) => return refuse(&why),
+    };
     let probed = match probe_all(args) {
         Ok(probed) => probed,
         Err(why) => {
-            say(&format!("a2a-errata: {}", super::screen::clean(&why)));
-            return ExitCode::from(REFUSED);
+            if let Some(junit) = junit {
+                junit.discard();
+            }
+            return refuse(&why);
         }
     };
-    if let Some(path) = &args.junit
-        && let Err(why) = std::fs::write(path, show::junit(&probed))
-    {
-        say(&format!("a2a-errata: cannot write {}: {why}", path.display()));
-        return ExitCode::from(FAILED);
-    }
     let text = if args.json { show::json(&probed) } else { show::text(screen, &probed) };
-    // A reader that went away (`| head`) changes nothing about the host.
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    if probed.count(Verdict::Fail) == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+    let ended = output::print(text.as_bytes(), probed.exit_code(), REFUSED);
+    for problem in &probed.problems {
+        refuse(problem);
+    }
+    match junit.map(|junit| junit.write(&junit::text(&probed))) {
+        Some(Err(why)) => refuse(&why),
+        Some(Ok(())) | None => ended,
+    }
 }
 
 fn probe_all(args: &Args) -> Result<Probed, String> {
-    let options = options(args)?;
+    let url = Typed::read(args.url.as_deref().unwrap_or_default())?;
+    let options = options(args, url.basic.clone())?;
     let bounds = Bounds {
         per_second: args.rps,
         in_all: args.max_requests as usize,
         timeout: Duration::from_secs(args.timeout.into()),
     };
+    let trust = match &args.ca {
+        Some(file) => Trust::Only(authorities(file)?),
+        None if args.insecure => Trust::Anybody,
+        None => Trust::System,
+    };
+    let wire = if args.http2 { Wire::Http2 } else { Wire::Either };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|why| format!("cannot start: {why}"))?;
-    let client = Client::new(bounds, args.insecure)?;
+    let client = Client::new(bounds, trust, wire).map_err(|why| match &args.ca {
+        Some(file) => format!("--ca {}: {why}", file.display()),
+        None => why,
+    })?;
     let binding = args.binding.map(BindingName::binding);
-    let url = args.url.clone().unwrap_or_default();
     runtime.block_on(async {
         let mut headers = options.headers.clone();
         headers.extend(options.credentials.clone());
-        let Found { interfaces, notes } =
+        let Found { interfaces, mut notes, mut problems } =
             probe::resolve(&client, &url, &headers, binding, args.follow).await?;
         let progress = Progress::new(args, interfaces.len());
         let json_rpc = interfaces.iter().find(|interface| interface.binding == Binding::JsonRpc);
-        let mut found = Vec::with_capacity(interfaces.len());
-        for (at, interface) in interfaces.iter().enumerate() {
-            let twin = json_rpc.filter(|_| interface.binding == Binding::HttpJson);
-            let session = Session::new(&client, interface, twin, &options);
-            let mut done = at * CHECKS.len();
-            let findings = probe::run(&session, |check| {
-                done += 1;
-                progress.show(done, check.id);
+        let sessions: Vec<Session<'_>> = interfaces
+            .iter()
+            .map(|interface| {
+                let twin = json_rpc.filter(|_| interface.binding == Binding::HttpJson);
+                Session::new(&client, interface, twin, &options)
             })
-            .await;
-            found.push((interface.clone(), findings));
-        }
+            .collect();
+        let mut done = 0;
+        let played = probe::run(&sessions, |check| {
+            done += 1;
+            progress.show(done, check.id);
+        })
+        .await;
         progress.clear();
-        Ok(Probed { url, notes, requests: client.sent(), interfaces: found })
+        notes.extend(sessions.iter().filter_map(Session::hint));
+        let mut found = Vec::with_capacity(interfaces.len());
+        for (interface, played) in interfaces.iter().zip(played) {
+            match played {
+                Ok(findings) => found.push((interface.clone(), findings)),
+                Err(why) => problems.push(why),
+            }
+        }
+        if found.is_empty() {
+            let none = || "there is no interface to probe".to_owned();
+            let more = problems.len().saturating_sub(1);
+            let first = problems.into_iter().next().unwrap_or_else(none);
+            return Err(if more > 0 { format!("{first} (and {more} more)") } else { first });
+        }
+        Ok(Probed { url: url.url.clone(), notes, problems, requests: client.sent(), interfaces: found })
     })
 }
 
-fn options(args: &Args) -> Result<Options, String> {
+/// Every certificate of a PEM file.
+fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let fail = |why: &str| format!("--ca {}: {why}; name a PEM file with certificates", file.display());
+    let pem = std::fs::read(file).map_err(|why| fail(&why.to_string()))?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let all = all.map_err(|_| fail("it is no PEM file"))?;
+    if all.is_empty() { Err(fail("there is no certificate in it")) } else { Ok(all) }
+}
+
+fn options(args: &Args, basic: Option<HeaderValue>) -> Result<Options, String> {
     let mut headers = HeaderMap::new();
     for line in &args.header {
         let (name, value) = super::explain::header(line)?;
@@ -211,6 +280,13 @@ fn options(args: &Args) -> Result<Options, String> {
     // A credential is one wherever it was given.
     if let Some(value) = headers.remove(http::header::AUTHORIZATION) {
         credentials.insert(http::header::AUTHORIZATION, value);
+    }
+    if let Some(basic) = basic
+        && (args.bearer.is_some() || credentials.insert(http::header::AUTHORIZATION, basic).is_some())
+    {
+        return Err(
+            "the URL has a user, and there is another credential besides; give one of them".to_owned()
+        );
     }
     if let Some(token) = &args.bearer {
         let token = match token.strip_prefix('@') {
@@ -230,6 +306,16 @@ fn options(args: &Args) -> Result<Options, String> {
     ] {
         if id.as_deref() == Some("") {
             return Err(format!("{flag} is empty"));
+        }
+    }
+    // One task compared with itself is alike in everything.
+    for (one, id, other, its) in [
+        ("--task", &args.task, "--foreign-task", &args.foreign_task),
+        ("--task", &args.task, "--unknown-task", &args.unknown_task),
+        ("--foreign-task", &args.foreign_task, "--unknown-task", &args.unknown_task),
+    ] {
+        if id.is_some() && id == its {
+            return Err(format!("{one} and {other} name the same task, and it cannot be both"));
         }
     }
     Ok(Options {

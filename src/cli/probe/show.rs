@@ -1,4 +1,4 @@
-//! What `probe` prints: a table for people, JSON for machines, JUnit for pipelines.
+//! What `probe` prints: a table for people, JSON for machines.
 
 use std::fmt::Write as _;
 
@@ -32,15 +32,25 @@ pub fn text(screen: Screen, probed: &Probed) -> String {
     }
     let (passed, failed, none) =
         (probed.count(Verdict::Pass), probed.count(Verdict::Fail), probed.count(Verdict::NotApplicable));
-    let last =
-        format!("{passed} passed, {failed} failed, {none} not applicable; {} requests", probed.requests);
-    let ink = if failed == 0 { Ink::Good } else { Ink::Bad };
+    let not_run = match probed.count(Verdict::NotRun) {
+        0 => String::new(),
+        checks => format!(", {checks} not run: budget (--max-requests)"),
+    };
+    let last = format!(
+        "{passed} passed, {failed} failed, {none} not applicable{not_run}; {} requests",
+        probed.requests
+    );
+    let ink = match failed {
+        0 if not_run.is_empty() && probed.problems.is_empty() => Ink::Good,
+        0 => Ink::Host,
+        _ => Ink::Bad,
+    };
     let _ = writeln!(out, "{}", screen.paint(ink, &last));
     out
 }
 
 /// What the interface is called.
-fn title(interface: &Interface) -> String {
+pub(super) fn title(interface: &Interface) -> String {
     let versions = if interface.versions.is_empty() {
         String::new()
     } else {
@@ -54,11 +64,12 @@ fn row(screen: Screen, finding: &Finding) -> String {
         Verdict::Pass => Ink::Good,
         Verdict::Fail => Ink::Bad,
         Verdict::NotApplicable => Ink::Dim,
+        Verdict::NotRun => Ink::Host,
     };
     let said = screen.paint(ink, &pad(finding.verdict.as_str(), VERDICT));
     let source = match finding.verdict {
         Verdict::Fail => format!("{} [{}]", finding.reason, finding.check.source),
-        Verdict::Pass | Verdict::NotApplicable => finding.reason.clone(),
+        Verdict::Pass | Verdict::NotApplicable | Verdict::NotRun => finding.reason.clone(),
     };
     let before = CHECK + VERDICT + 4;
     let mut out = String::new();
@@ -124,77 +135,17 @@ pub fn json(probed: &Probed) -> String {
         "passed": probed.count(Verdict::Pass),
         "failed": probed.count(Verdict::Fail),
         "notApplicable": probed.count(Verdict::NotApplicable),
+        "notRun": probed.count(Verdict::NotRun),
+        "problems": probed.problems,
         "notes": probed.notes,
         "interfaces": probed.interfaces.iter().map(interface).collect::<Vec<Value>>(),
     });
     format!("{all:#}\n")
 }
 
-/// For pipelines: a suite per interface, a case per check.
-pub fn junit(probed: &Probed) -> String {
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let all: usize = probed.interfaces.iter().map(|(_, findings)| findings.len()).sum();
-    let totals = |tests: usize, failures: usize, skipped: usize| {
-        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"")
-    };
-    let _ = writeln!(
-        out,
-        "<testsuites name=\"a2a-errata probe\" {}>",
-        totals(all, probed.count(Verdict::Fail), probed.count(Verdict::NotApplicable))
-    );
-    for (interface, findings) in &probed.interfaces {
-        let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-        let suite = escape(&title(interface));
-        let totals = totals(findings.len(), count(Verdict::Fail), count(Verdict::NotApplicable));
-        let _ = writeln!(out, "  <testsuite name=\"{suite}\" {totals}>");
-        for finding in findings {
-            let _ = write!(out, "    <testcase classname=\"{suite}\" name=\"{}\"", escape(finding.check.id));
-            let reason = escape(&finding.reason);
-            let inner = match finding.verdict {
-                Verdict::Pass => None,
-                Verdict::Fail => {
-                    let source = escape(finding.check.source);
-                    Some(format!("<failure message=\"{reason}\" type=\"{source}\"/>"))
-                }
-                Verdict::NotApplicable => Some(format!("<skipped message=\"{reason}\"/>")),
-            };
-            match inner {
-                None => out.push_str("/>\n"),
-                Some(inner) => {
-                    let _ = writeln!(out, ">{inner}</testcase>");
-                }
-            }
-        }
-        out.push_str("  </testsuite>\n");
-    }
-    out.push_str("</testsuites>\n");
-    out
-}
-
-/// Text as an attribute's value; what XML cannot hold becomes U+FFFD.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_host_says_is_text_in_xml() {
-        assert_eq!(escape("a<b>\"&\x1b\u{ffff}é"), "a&lt;b&gt;&quot;&amp;\u{fffd}\u{fffd}é");
-    }
 
     #[test]
     fn ids_fit_their_column() {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue};
 use ureq::Agent;
 
 use crate::observe::report::{FORMAT, Report};
-use crate::outbound;
+use crate::outbound::{self, Typed};
 
 /// The largest answer that is read.
 const BODY_MAX: u64 = 64 << 20;
@@ -29,9 +30,15 @@ impl Client {
     ///
     /// # Errors
     /// Anything else, in one line that begins with the URL.
-    pub fn get(&self, url: &str) -> Result<String, String> {
-        let fail = |says: String| format!("{}: {says}", without_query(url));
-        let mut request = self.agent.get(url);
+    pub fn get(&self, base: &Typed, below: &str) -> Result<String, String> {
+        let url = format!("{}{below}", base.url);
+        let fail = |says: String| format!("{}: {says}", without_query(&url));
+        let mut request = self.agent.get(&url);
+        // A header that was given says more than a user in the URL.
+        let given = self.headers.iter().any(|(name, _)| *name == AUTHORIZATION);
+        if let Some(basic) = base.basic.as_ref().filter(|_| !given) {
+            request = request.header(AUTHORIZATION, basic);
+        }
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -70,7 +77,18 @@ fn cause(error: &ureq::Error) -> String {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             "hangs up instead of answering".to_owned()
         }
-        error => format!("could not be asked: {}", error.to_string().replace('\n', " ")),
+        error => {
+            // The library hides what its errors were made of.
+            let tls = match error {
+                ureq::Error::Io(error) => outbound::tls_error_in(error),
+                ureq::Error::Rustls(error) => Some(error),
+                error => outbound::tls_error_in(error),
+            };
+            match tls {
+                Some(error) => format!("TLS: {}", outbound::tls_trouble(error).0),
+                None => format!("could not be asked: {}", error.to_string().replace('\n', " ")),
+            }
+        }
     }
 }
 
@@ -82,35 +100,42 @@ fn without_query(url: &str) -> &str {
 ///
 /// # Errors
 /// It is no URL.
-pub fn admin_url(text: &str) -> Result<String, String> {
-    let base = base_url(text)?;
-    Ok(if base.ends_with("/report") { base } else { base + "/report" })
+pub fn admin_url(text: &str) -> Result<Typed, String> {
+    let mut url = base_url(text)?;
+    if !url.url.ends_with("/report") {
+        url.url.push_str("/report");
+        url.uri = url.url.parse().map_err(|_| no_address(text, ""))?;
+    }
+    Ok(url)
 }
 
 /// A URL without a slash at the end.
 ///
 /// # Errors
 /// It is no URL.
-pub fn base_url(text: &str) -> Result<String, String> {
-    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let is_url = whole.parse::<Uri>().is_ok_and(|uri| {
-        matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.authority().is_some_and(|authority| !authority.host().is_empty())
-            && uri.query().is_none()
-    });
-    if !is_url {
-        return Err(format!("{text:?} is no address; write HOST:PORT, or http://HOST:PORT"));
+pub fn base_url(text: &str) -> Result<Typed, String> {
+    let mut url = Typed::read(text).map_err(|why| no_address(text, &why))?;
+    if url.uri.query().is_some() {
+        return Err(no_address(text, ""));
     }
-    Ok(whole.trim_end_matches('/').to_owned())
+    url.url.truncate(url.url.trim_end_matches('/').len());
+    Ok(url)
+}
+
+fn no_address(text: &str, why: &str) -> String {
+    let shown = outbound::shown(text);
+    // Which port there is none is worth telling.
+    let why = why.split_once(" is no URL: ").map_or(String::new(), |(_, why)| format!(" ({why})"));
+    format!("{shown:?} is no address{why}; write HOST:PORT, or http://HOST:PORT")
 }
 
 /// One proxy's report.
 ///
 /// # Errors
 /// It cannot be read, or is none.
-pub fn report(client: &Client, url: &str) -> Result<Report, String> {
-    let text = client.get(url)?;
-    let none = |says: &str| format!("{url}: {says}");
+pub fn report(client: &Client, url: &Typed) -> Result<Report, String> {
+    let text = client.get(url, "")?;
+    let none = |says: &str| format!("{}: {says}", url.url);
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|_| none("the answer is no a2a-errata report"))?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
@@ -138,9 +163,9 @@ mod tests {
             ("http://h:1/report", "http://h:1/report"),
             ("[::1]:9464", "http://[::1]:9464/report"),
         ] {
-            assert_eq!(admin_url(text).as_deref(), Ok(url));
+            assert_eq!(admin_url(text).map(|read| read.url).as_deref(), Ok(url));
         }
-        for text in ["", "ftp://h", "http://", "h h", "http://h/?a=b", "/report"] {
+        for text in ["", "ftp://h", "http://", "h h", "http://h/?a=b", "/report", "h:70000"] {
             assert!(admin_url(text).is_err(), "{text}");
         }
     }

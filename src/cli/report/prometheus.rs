@@ -7,6 +7,7 @@ use super::fetch::Client;
 use crate::observe::removal::Removal;
 use crate::observe::report::{Host, Interface, RuleCount};
 use crate::observe::rule_says;
+use crate::outbound::Typed;
 
 /// One series of an answer.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ struct Vector {
 ///
 /// # Errors
 /// It cannot be asked, does not understand, or knows no a2a-errata.
-pub fn hosts(client: &Client, base: &str, clean_days: u32) -> Result<(Vec<Host>, i64), String> {
+pub fn hosts(client: &Client, base: &Typed, clean_days: u32) -> Result<(Vec<Host>, i64), String> {
     let ask = |query: &str| ask(client, base, query);
     let days = clean_days.max(1);
     // A scrape or two more, so that a whole window can be told from one that just misses.
@@ -69,7 +70,10 @@ pub fn hosts(client: &Client, base: &str, clean_days: u32) -> Result<(Vec<Host>,
          or min by (host, interface) (timestamp(a2a_errata_repairs_total))"
     ))?;
     if since.is_empty() {
-        return Err(format!("{base}: knows no series of an a2a-errata; does it scrape the admin address?"));
+        return Err(format!(
+            "{}: knows no series of an a2a-errata; does it scrape the admin address?",
+            base.url
+        ));
     }
     let earlier = ask(&format!("group by (host, interface) (a2a_errata_repairs_total offset {days}d)"))?;
     let answers = ask(&format!(
@@ -175,10 +179,9 @@ pub fn hosts(client: &Client, base: &str, clean_days: u32) -> Result<(Vec<Host>,
     Ok((hosts, now))
 }
 
-fn ask(client: &Client, base: &str, query: &str) -> Result<Vec<Series>, String> {
-    let url = format!("{base}/api/v1/query?query={}", percent_encoded(query));
-    let text = client.get(&url)?;
-    let none = |says: &str| format!("{base}: {says}");
+fn ask(client: &Client, base: &Typed, query: &str) -> Result<Vec<Series>, String> {
+    let text = client.get(base, &format!("/api/v1/query?query={}", percent_encoded(query)))?;
+    let none = |says: &str| format!("{}: {says}", base.url);
     // A scalar, such as the time, is no list of series.
     if let Ok(value) = serde_json::from_str::<Value>(&text)
         && value.pointer("/data/resultType").and_then(Value::as_str) == Some("scalar")

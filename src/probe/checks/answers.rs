@@ -13,29 +13,52 @@ use crate::protocol::google_rpc::{
     BAD_REQUEST, ERROR_INFO, LOCALIZED_MESSAGE, PRECONDITION_FAILURE, QUOTA_FAILURE, RETRY_INFO, STRUCT,
 };
 
-/// Goes through all answers; `judge` complains. The first complaint counts, with how many there are.
-fn all(session: &Session<'_>, good: &str, mut judge: impl FnMut(&Heard) -> Option<String>) -> Ruling {
-    let (mut looked, mut first, mut wrong) = (0, None, 0);
-    session.each_heard(|heard| {
+/// Goes through all answers. `judge` says `None` where there is nothing of the kind in an answer, and complains; the
+/// first complaint counts, with how many there are. Where nothing was of `what`, nothing was shown.
+fn all(
+    session: &Session<'_>,
+    good: &str,
+    what: &str,
+    mut judge: impl FnMut(&Heard) -> Option<Result<(), String>>,
+) -> Ruling {
+    let (mut heard, mut looked, mut first, mut wrong) = (0, 0, None, 0);
+    session.each_heard(|one| {
+        heard += 1;
+        let Some(judged) = judge(one) else { return };
         looked += 1;
-        if let Some(why) = judge(heard) {
+        if let Err(why) = judged {
             wrong += 1;
-            first.get_or_insert(format!("{}: {why}", heard.asked));
+            first.get_or_insert(format!("{}: {why}", one.asked));
         }
     });
     match first {
         Some(why) if wrong > 1 => Err(Miss::Fails(format!("{why} ({wrong} of {looked} answers)"))),
         Some(why) => Err(Miss::Fails(why)),
-        None => Ok(format!("{good} ({looked} answers)")),
+        None if looked > 0 && looked == heard => Ok(format!("{good} ({looked} answers)")),
+        None if looked > 0 => Ok(format!("{good} ({looked} of {heard} answers)")),
+        None if session.client.is_spent() => {
+            Err(Miss::NotRun(format!("budget: no answer that it sufficed for is {what}")))
+        }
+        None => Err(Miss::NotApplicable(format!("none of {heard} answers is {what}"))),
     }
 }
 
-fn all_ready(
+/// The same for every error in the answers: `None` where there is nothing of the kind in an error.
+fn all_errors(
     session: &Session<'_>,
     good: &str,
-    judge: impl FnMut(&Heard) -> Option<String>,
-) -> Ready<Ruling> {
-    ready(all(session, good, judge))
+    what: &str,
+    mut judge: impl FnMut(&Heard, &ErrorAnswer) -> Option<Result<(), String>>,
+) -> Ruling {
+    all(session, good, what, |heard| {
+        let judged: Vec<_> = errors(session, heard).iter().filter_map(|error| judge(heard, error)).collect();
+        judged.into_iter().reduce(Result::and)
+    })
+}
+
+/// A complaint where there is something wrong.
+fn complains(why: Option<String>) -> Result<(), String> {
+    why.map_or(Ok(()), Err)
 }
 
 /// The errors in an answer, be it a document or a stream. What is not in shape is other checks' business.
@@ -51,33 +74,36 @@ fn errors(session: &Session<'_>, heard: &Heard) -> Vec<ErrorAnswer> {
 }
 
 pub fn no_envelope(session: &Session<'_>) -> Ready<Ruling> {
-    all_ready(session, "none is", |heard| {
-        let of_event =
-            || shape::events(&heard.reply.body).iter().find_map(|(_, data)| shape::is_envelope(data));
-        let found = shape::is_envelope(&heard.reply.body).or_else(of_event)?;
-        Some(format!("HTTP {} with {found}", heard.reply.status))
-    })
+    ready(all(session, "none is", "JSON", |heard| {
+        let events = shape::events(&heard.reply.body);
+        let bodies =
+            || std::iter::once(&heard.reply.body[..]).chain(events.iter().map(|(_, data)| &data[..]));
+        let found = bodies().find_map(shape::is_envelope);
+        let is_json = bodies().any(|body| serde_json::from_slice::<Value>(body).is_ok());
+        is_json
+            .then(|| found.map_or(Ok(()), |found| Err(format!("HTTP {} with {found}", heard.reply.status))))
+    }))
 }
 
 pub fn content_type(session: &Session<'_>) -> Ready<Ruling> {
-    all_ready(session, "JSON, or a stream of it", |heard| {
+    // What is no error of the binding's is another check's business.
+    ready(all_errors(session, "JSON, or a stream of it", "an error in the binding's form", |heard, _| {
         let media = heard.reply.media();
-        // What is no error of the binding's is another check's business.
-        let is_error = !errors(session, heard).is_empty();
         let fits = match media.as_str() {
             "application/json" | "text/event-stream" => true,
             "application/a2a+json" => session.interface.binding == Binding::HttpJson,
             _ => false,
         };
-        (is_error && !fits).then(|| format!("an error as {media:?}"))
-    })
+        Some(complains((!fits).then(|| format!("an error as {media:?}"))))
+    }))
 }
 
 pub fn http_status(session: &Session<'_>) -> Ready<Ruling> {
-    all_ready(session, "as they should be", |heard| {
+    let what = "an error in the binding's form";
+    ready(all_errors(session, "as they should be", what, |heard, error| {
         let status = heard.reply.status;
         let is_stream = heard.reply.media() == "text/event-stream";
-        errors(session, heard).iter().find_map(|error| match session.interface.binding {
+        Some(complains(match session.interface.binding {
             Binding::JsonRpc => {
                 let refuses = matches!(status, 401 | 403 | 407 | 413 | 429 | 500..)
                     && A2aError::from_code(error.code).is_none();
@@ -86,33 +112,33 @@ pub fn http_status(session: &Session<'_>) -> Ready<Ruling> {
                     format!("HTTP {status} with {}: clients read a JSON-RPC error at 200", error.name())
                 })
             }
-            Binding::HttpJson if is_stream => None,
+            // It begins with 200, whatever its events are.
+            Binding::HttpJson if is_stream => return None,
             Binding::HttpJson => {
                 let wanted = error.says().map_or(error.code, |said| i64::from(said.http_status()));
                 let fine = i64::from(status) == error.code && error.code == wanted && status >= 400;
                 (!fine).then(|| format!("HTTP {status} with {} where it is {wanted}", error.name()))
             }
-        })
-    })
+        }))
+    }))
 }
 
 const TYPES: &[&str] =
     &[ERROR_INFO, BAD_REQUEST, RETRY_INFO, PRECONDITION_FAILURE, QUOTA_FAILURE, LOCALIZED_MESSAGE, STRUCT];
 
 pub fn details(session: &Session<'_>) -> Ready<Ruling> {
-    all_ready(session, "typed", |heard| {
-        errors(session, heard).iter().find_map(|error| {
-            let mut infos = 0;
-            for detail in error.details.as_array()? {
-                match detail.get("@type").and_then(Value::as_str) {
-                    None => return Some(format!("a detail without @type: {}", short(detail))),
-                    Some(kind) if !TYPES.contains(&kind) => return Some(format!("a detail of type {kind}")),
-                    Some(kind) => infos += usize::from(kind == ERROR_INFO),
-                }
+    ready(all_errors(session, "typed", "an error with details", |_, error| {
+        let list = error.details.as_array().filter(|list| !list.is_empty())?;
+        let mut infos = 0;
+        for detail in list {
+            match detail.get("@type").and_then(Value::as_str) {
+                None => return Some(Err(format!("a detail without @type: {}", short(detail)))),
+                Some(kind) if !TYPES.contains(&kind) => return Some(Err(format!("a detail of type {kind}"))),
+                Some(kind) => infos += usize::from(kind == ERROR_INFO),
             }
-            (infos > 1).then(|| format!("{infos} ErrorInfos"))
-        })
-    })
+        }
+        Some(complains((infos > 1).then(|| format!("{infos} ErrorInfos"))))
+    }))
 }
 
 const KEYS: &[&str] =
@@ -135,27 +161,27 @@ const TELLING: &[&str] = &[
 
 pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
     let mut others = Vec::new();
-    let ruling = all(session, "strings", |heard| {
-        errors(session, heard).iter().find_map(|error| {
-            let metadata = error.info()?.get("metadata")?;
-            let Some(members) = metadata.as_object() else {
-                return Some(format!("metadata is {}, no object", short(metadata)));
-            };
-            // The versions have a check of their own.
-            for (name, value) in members.iter().filter(|(name, _)| *name != "supportedVersions") {
-                if !value.is_string() {
-                    return Some(format!("metadata.{name} is {}, no string", short(value)));
-                }
-                let folded = name.to_ascii_lowercase();
-                if TELLING.iter().any(|word| folded.contains(word)) {
-                    return Some(format!("metadata.{name} names somebody"));
-                }
-                if !KEYS.contains(&name.as_str()) && !others.contains(name) {
-                    others.push(name.clone());
-                }
+    let ruling = all_errors(session, "strings", "an error with metadata", |_, error| {
+        let metadata = error.info()?.get("metadata")?;
+        let Some(members) = metadata.as_object() else {
+            return Some(Err(format!("metadata is {}, no object", short(metadata))));
+        };
+        let mut looked = false;
+        // The versions have a check of their own.
+        for (name, value) in members.iter().filter(|(name, _)| *name != "supportedVersions") {
+            looked = true;
+            if !value.is_string() {
+                return Some(Err(format!("metadata.{name} is {}, no string", short(value))));
             }
-            None
-        })
+            let folded = name.to_ascii_lowercase();
+            if TELLING.iter().any(|word| folded.contains(word)) {
+                return Some(Err(format!("metadata.{name} names somebody")));
+            }
+            if !KEYS.contains(&name.as_str()) && !others.contains(name) {
+                others.push(name.clone());
+            }
+        }
+        looked.then_some(Ok(()))
     });
     if !others.is_empty() {
         session.note(format!("metadata that is not on the list: {}", others.join(", ")));
@@ -164,16 +190,17 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
 }
 
 pub fn messages(session: &Session<'_>) -> Ready<Ruling> {
-    all_ready(session, "harmless", |heard| {
-        errors(session, heard).iter().find_map(|error| {
-            // What the request said may be said back.
-            let ids = [&session.options.foreign, &session.options.task].into_iter().flatten();
-            let ids = ids.chain([&session.unknown, &session.other]);
-            let message = ids.fold(error.message.clone(), |message, id| message.replace(id.as_str(), ""));
-            let found = tells(&message)?;
-            Some(format!("a message with {found}: {}", short(&Value::from(error.message.as_str()))))
-        })
-    })
+    ready(all_errors(session, "harmless", "an error in the binding's form", |_, error| {
+        // What the request said may be said back.
+        let ids = [&session.options.foreign, &session.options.task].into_iter().flatten();
+        let ids = ids.chain([&session.unknown, &session.other]);
+        let message = ids.fold(error.message.clone(), |message, id| message.replace(id.as_str(), ""));
+        Some(complains(
+            tells(&message).map(|found| {
+                format!("a message with {found}: {}", short(&Value::from(error.message.as_str())))
+            }),
+        ))
+    }))
 }
 
 /// What a text gives away that no caller needs.
@@ -213,20 +240,18 @@ fn tells(text: &str) -> Option<&'static str> {
 
 pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
     let mut tagged = false;
-    let ruling = all(session, "none does", |heard| {
-        let is_not_found =
-            errors(session, heard).iter().any(|error| error.says() == Some(A2aError::TaskNotFound));
-        if !is_not_found {
+    let ruling = all_errors(session, "none does", "TASK_NOT_FOUND", |heard, error| {
+        if error.says() != Some(A2aError::TaskNotFound) {
             return None;
         }
         // Frameworks make a tag of every body's hash, which tells nothing by itself.
         tagged |= heard.reply.header("etag").is_some();
-        heard.reply.headers.iter().find_map(|(name, value)| {
+        Some(complains(heard.reply.headers.iter().find_map(|(name, value)| {
             let tells = matches!(name.as_str(), "set-cookie" | "last-modified" | "server-timing")
                 || name.starts_with("x-")
                     && TELLING.iter().any(|word| name.contains(word) || value.to_lowercase().contains(word));
             tells.then(|| format!("header {name} on TASK_NOT_FOUND"))
-        })
+        })))
     });
     if tagged {
         session.note("an ETag on \"not found\" is worth nothing, and must not be a task's");

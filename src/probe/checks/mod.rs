@@ -17,6 +17,8 @@ pub type Ruling = Result<String, Miss>;
 pub enum Miss {
     Fails(String),
     NotApplicable(String),
+    /// `--max-requests` was used up.
+    NotRun(String),
 }
 
 /// One thing that is looked at.
@@ -29,6 +31,13 @@ pub struct Check {
     pub(super) run: for<'a> fn(&'a Session<'_>) -> BoxFuture<'a, Ruling>,
 }
 
+impl Check {
+    /// Whether it takes many times the requests of any other.
+    pub(super) fn is_costly(&self) -> bool {
+        self.id == "foreign-time"
+    }
+}
+
 impl std::fmt::Debug for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.id)
@@ -37,7 +46,7 @@ impl std::fmt::Debug for Check {
 
 macro_rules! checks {
     ($($id:literal, $room:ident :: $name:ident, $tests:literal, $source:literal;)*) => {
-        /// Every check, in the order they run.
+        /// Every check, in the order they run, but for those that cost much: they come last.
         pub static CHECKS: &[Check] = &[$(Check {
             id: $id,
             tests: $tests,

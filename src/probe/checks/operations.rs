@@ -41,7 +41,10 @@ pub async fn push(session: &Session<'_>) -> Ruling {
         seen.push(error.name());
     }
     seen.dedup();
-    Ok(if seen.is_empty() { "nothing failed".to_owned() } else { seen.join(", ") })
+    if seen.is_empty() {
+        return Err(Miss::NotApplicable("the host has push notifications: none of it failed".to_owned()));
+    }
+    Ok(seen.join(", "))
 }
 
 pub async fn extended_card(session: &Session<'_>) -> Ruling {
@@ -162,6 +165,8 @@ fn same_value(a: &str, b: &str) -> bool {
         )
 }
 
+const SUCCESS: &str = "a success";
+
 pub async fn twins(session: &Session<'_>) -> Ruling {
     let Some(twin) = session.twin else {
         return Err(Miss::NotApplicable(if session.is_json_rpc() {
@@ -183,10 +188,16 @@ pub async fn twins(session: &Session<'_>) -> Ruling {
         for one in [&other, session] {
             let ask = one.call(operation, &one.unknown);
             let ask = if version.is_some() { ask.header("a2a-version", "99.0") } else { ask };
-            let reply = one.hear(ask).await?;
+            let reply = match one.hear(ask).await {
+                // That it gives no answer is told of that interface.
+                Err(Miss::Fails(why)) if one.interface.binding == Binding::JsonRpc => {
+                    return Err(Miss::NotApplicable(format!("the JSONRPC interface gives no answer: {why}")));
+                }
+                heard => heard?,
+            };
             let said = match one.read(operation.method(), &reply)? {
                 Read::Error(error) => error.says().map(|said| said.reason().to_owned()),
-                Read::Success(_) => Some("a success".to_owned()),
+                Read::Success(_) => Some(SUCCESS.to_owned()),
             };
             reasons.push(said);
         }
@@ -197,8 +208,13 @@ pub async fn twins(session: &Session<'_>) -> Ruling {
                 let at = version.map_or_else(String::new, |version| format!(" at version {version}"));
                 return Err(Miss::Fails(format!("{what}{at}: {json_rpc} over JSONRPC, {http_json} here")));
             }
-            seen.push(json_rpc.clone());
+            // Two successes have no reasons to compare.
+            seen.extend(Some(json_rpc.clone()).filter(|said| said != SUCCESS));
         }
+    }
+    if seen.is_empty() {
+        let why = "there was no error that says over both bindings which it is";
+        return Err(Miss::NotApplicable(why.to_owned()));
     }
     seen.sort();
     seen.dedup();

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Miss, Ruling};
 use crate::normalize::Binding;
+use crate::probe::client::Reply;
 use crate::probe::session::{Ask, ID, Session};
 use crate::probe::shape::{ErrorAnswer, Read};
 use crate::protocol::a2a::{A2aError, Operation};
@@ -22,7 +23,19 @@ async fn refused(session: &Session<'_>, asked: &str, ask: Ask) -> Result<ErrorAn
     let reply = session.hear(ask).await?;
     let error = session.error(asked, &reply)?;
     error.is_in_shape().map_err(|why| Miss::Fails(format!("{asked}: {why}")))?;
+    looked_at(asked, &reply)?;
     Ok(error)
+}
+
+/// What is refused for want of a credential was not looked at.
+fn looked_at(asked: &str, reply: &Reply) -> Result<(), Miss> {
+    match reply.status {
+        401 | 403 | 407 => Err(Miss::NotApplicable(format!(
+            "{asked} is refused with HTTP {} before it is read",
+            reply.status
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The same where nobody could read an id: it must be null.
@@ -128,6 +141,7 @@ pub async fn oversized(session: &Session<'_>) -> Ruling {
         return Err(Miss::NotApplicable(format!("the host takes {asked}; --oversize sends more")));
     }
     error.is_in_shape().map_err(|why| Miss::Fails(format!("{asked}: {why}")))?;
+    looked_at(&asked, &reply)?;
     if reply.status != 413 {
         session.note(format!("HTTP {} where RFC 9110 has 413", reply.status));
     }
@@ -141,7 +155,16 @@ pub async fn no_credential(session: &Session<'_>) -> Ruling {
     if !matches!(reply.status, 401 | 403 | 407) {
         let refuses = match session.read(asked, &reply)? {
             Read::Error(error) if error.says() == Some(A2aError::TaskNotFound) => false,
-            Read::Error(_) => true,
+            // Only what a credential changes is about the credential.
+            Read::Error(error) => {
+                !session.options.credentials.is_empty() && {
+                    let with = session.hear(session.call(Operation::GetTask, &session.unknown)).await?;
+                    session.read("GetTask", &with).is_ok_and(|with| match with {
+                        Read::Error(with) => with.code != error.code,
+                        Read::Success(_) => true,
+                    })
+                }
+            }
             Read::Success(_) => false,
         };
         if !refuses {
@@ -176,17 +199,19 @@ pub async fn bad_version(session: &Session<'_>) -> Ruling {
 }
 
 pub async fn supported_versions(session: &Session<'_>) -> Ruling {
-    // What it is otherwise is bad-version's business.
-    let error = at_version_99(session).await.ok();
-    let error = error.filter(|error| error.says() == Some(A2aError::VersionNotSupported));
-    let Some(error) = error else {
-        return Err(Miss::NotApplicable("the version is not refused as such".to_owned()));
+    let error = match at_version_99(session).await {
+        Err(not_run @ Miss::NotRun(_)) => return Err(not_run),
+        Ok(error) if error.says() == Some(A2aError::VersionNotSupported) => error,
+        // What it is otherwise is bad-version's business.
+        Ok(_) | Err(Miss::Fails(_) | Miss::NotApplicable(_)) => {
+            return Err(Miss::NotApplicable("the version is not refused as such".to_owned()));
+        }
     };
     let metadata = error.info().and_then(|info| info.get("metadata"));
     match metadata.and_then(|metadata| metadata.get("supportedVersions")) {
         None => {
             session.note("metadata.supportedVersions SHOULD be there");
-            Ok("absent, so the card counts".to_owned())
+            Err(Miss::NotApplicable("absent, so the card counts".to_owned()))
         }
         Some(Value::String(list)) => {
             let offered = &session.interface.versions;
@@ -197,6 +222,7 @@ pub async fn supported_versions(session: &Session<'_>) -> Ruling {
                     let card = offered.join(", ");
                     Err(Miss::Fails(format!("supportedVersions lists {extra:?}, the card only {card}")))
                 }
+                _ if offered.is_empty() => Ok(format!("{list:?}, with no card to compare it with")),
                 _ => Ok(format!("{list:?}")),
             }
         }

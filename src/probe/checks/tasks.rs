@@ -37,12 +37,16 @@ fn foreign_id<'a>(session: &'a Session<'_>) -> Result<&'a str, Miss> {
 pub async fn foreign(session: &Session<'_>) -> Ruling {
     let foreign = foreign_id(session)?;
     let operations = [Operation::GetTask, Operation::ListPushConfigs, Operation::SubscribeToTask];
+    let mut unlike = None;
     for operation in operations {
         let mut seen = Vec::new();
         for task in [session.unknown.as_str(), session.other.as_str(), foreign] {
             let ask = session.call(operation, task);
             let ask = if operation.is_stream() { ask.header("accept", "text/event-stream") } else { ask };
             let reply = session.hear(ask).await?;
+            if operation == Operation::GetTask {
+                unlike = unlike.or(is_no_not_found(session, &reply));
+            }
             seen.push(Seen::of(&reply, task));
         }
         let [unknown, other, foreign] = seen.as_slice() else { continue };
@@ -51,7 +55,20 @@ pub async fn foreign(session: &Session<'_>) -> Ruling {
             return Err(Miss::Fails(format!("{}: {}", operation.method(), told.join("; "))));
         }
     }
-    Ok("the same bytes and headers as for an unknown task".to_owned())
+    // That a host refuses both alike, or breaks on both, shows nothing about tasks.
+    match unlike {
+        Some(why) => Err(Miss::NotApplicable(format!("GetTask gives no \"not found\" to compare: {why}"))),
+        None => Ok("the same bytes and headers as for an unknown task".to_owned()),
+    }
+}
+
+/// What an answer is that does not say, in whatever shape, that there is no such task.
+fn is_no_not_found(session: &Session<'_>, reply: &Reply) -> Option<String> {
+    match session.error("GetTask", reply) {
+        Ok(error) if error.says() == Some(A2aError::TaskNotFound) => None,
+        Ok(error) => Some(format!("HTTP {}, {}", reply.status, error.name())),
+        Err(Miss::Fails(why) | Miss::NotApplicable(why) | Miss::NotRun(why)) => Some(why),
+    }
 }
 
 /// An answer without what may differ: the echo of the task's id, and what belongs to the connection.
@@ -120,10 +137,17 @@ const STRONG: f64 = 0.5;
 /// Pairs of requests, the order turned around each time, so that a drift of the host's falls on both.
 pub async fn foreign_time(session: &Session<'_>) -> Ruling {
     let foreign = foreign_id(session)?;
+    if let Some(why) = session.client.cannot_afford(2 * (session.options.pairs + 1)) {
+        return Err(Miss::NotRun(why));
+    }
     let mut pairs = Vec::with_capacity(session.options.pairs);
+    // The time of anything else, such as a limiter's refusal, is not that of a look for a task.
     let took = async |task: &str| -> Result<f64, Miss> {
-        let ask = session.call_with_id(ID, Operation::GetTask, task);
-        Ok(session.hear(ask).await?.took.as_secs_f64())
+        let reply = session.hear(session.call_with_id(ID, Operation::GetTask, task)).await?;
+        match is_no_not_found(session, &reply) {
+            Some(why) => Err(Miss::NotApplicable(format!("there is no \"not found\" to time: {why}"))),
+            None => Ok(reply.took.as_secs_f64()),
+        }
     };
     // The first one connects.
     took(&session.unknown).await?;
