@@ -17,6 +17,7 @@ import os
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -235,7 +236,7 @@ class Machine:
         return done
 
     def journal(self):
-        return self.run("journalctl", "--no-pager", "-n", "30", "-o", "cat", check=False).stdout
+        return self.run("journalctl", "--no-pager", "-n", "60", "-o", "cat", check=False).stdout
 
     def shown(self, unit, name):
         return self.run("systemctl", "show", f"--property={name}", "--value", unit).stdout.strip()
@@ -406,7 +407,7 @@ def below_systemd(machine, binary, checks):
         machine.configure("perhaps")
         machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
         check(machine.run("systemctl", "reload", first, check=False).returncode != 0, "a bad reload is no failure")
-        check("perhaps" in machine.journal(), "the journal does not say why")
+        check(eventually(lambda: "perhaps" in machine.journal()), "the journal does not say why")
         check(ask()[0] == 403, "a bad reload changed something")
         machine.configure("enforce")
         machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
@@ -427,22 +428,46 @@ def below_systemd(machine, binary, checks):
             check(load.answered > 100 and not load.wrong, f"of {load.answered} requests: {load.wrong[:5]}")
             print(f"  {load.answered} requests, {len(load.wrong)} lost")
 
+        print("an upgrade while the last one is not over")
+        with socket.create_connection(("127.0.0.1", 8080)) as slow:
+            slow.sendall(b"POST /a2a HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\n"
+                         b"Content-Length: %d\r\n\r\n" % len(ASK) + ASK[:20].encode())
+            time.sleep(0.3)
+            machine.run("a2a-errata-upgrade")
+            both = machine.run("a2a-errata-upgrade", check=False)
+            check(both.returncode != 0 and "not over" in both.stderr, f"a second upgrade: {both.stderr}")
+            check("TASK_NOT_FOUND" in ask()[1], "the new one does not answer")
+            slow.sendall(ASK[20:].encode())
+            check(b"TASK_NOT_FOUND" in slow.recv(65536), "the old one does not answer what it had")
+        check(eventually(lambda: machine.shown(first, "ActiveState") == "inactive"), "the old one does not end")
+        first, second = second, first
+
         print("an upgrade that cannot be")
         machine.configure("perhaps")
         machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
         with Load() as load:
             failed = machine.run("a2a-errata-upgrade", check=False)
         check(failed.returncode != 0 and not load.wrong, f"a bad upgrade: {failed.returncode}, {load.wrong[:5]}")
+        check(machine.shown(second, "SubState") == "dead", f"the new one is {machine.shown(second, 'SubState')}, not stopped")
         machine.configure("enforce")
         machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
 
         print("a crash, and the end")
         before = machine.shown(first, "MainPID")
         machine.run("systemctl", "kill", "--kill-who=main", "--signal=KILL", first)
-        check(eventually(lambda: machine.shown(first, "MainPID") not in (before, "0")), "not started again after a crash")
+        check(eventually(lambda: machine.shown(first, "MainPID") not in (before, "0")), f"not started again after a crash: {machine.journal()}")
         check(eventually(lambda: "TASK_NOT_FOUND" in ask()[1]), "no answer after a crash")
         machine.run("systemctl", "stop", first)
         check(machine.shown(first, "Result") == "success", f"it ended with {machine.shown(first, 'Result')}")
+
+        print("a port below 1024")
+        machine.run("sh", "-c", "mkdir -p /etc/systemd/system/a2a-errata@.service.d && printf '%s\\n' [Service] "
+                    "AmbientCapabilities=CAP_NET_BIND_SERVICE CapabilityBoundingSet=CAP_NET_BIND_SERVICE PrivateUsers=no "
+                    "Environment=A2A_ERRATA_LISTEN__ADDRESS=127.0.0.1:80 >/etc/systemd/system/a2a-errata@.service.d/port.conf")
+        machine.run("systemctl", "daemon-reload")
+        machine.run("systemctl", "start", first)
+        check(eventually(lambda: "TASK_NOT_FOUND" in ask(port=80)[1]), f"nobody answers on port 80: {machine.journal()}")
+        machine.run("systemctl", "stop", first)
         version = machine.run("systemctl", "--version").stdout.split("\n")[0]
         print(f"run below {version}, as the first process of namespaces of its own, all of it")
     finally:
@@ -458,8 +483,15 @@ def intrude(machine, unit):
     machine.run("sh", "-c", "cp /work/intruder.py /usr/local/bin/ && cp /work/intruder@.service /etc/systemd/system/")
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "start", "intruder@a.service")
-    said = machine.run("journalctl", "--no-pager", "-o", "cat", "-u", "intruder@a.service").stdout
-    return json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+    found = []
+
+    def told():
+        said = machine.run("journalctl", "--no-pager", "-o", "cat").stdout
+        found[:] = [line for line in said.splitlines() if line.startswith('{"write to')]
+        return found
+    if not eventually(told):
+        raise Failed(f"the intruder says nothing: {machine.journal()}")
+    return json.loads(found[0])
 
 
 def main():
