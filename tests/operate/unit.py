@@ -84,7 +84,7 @@ exec /lib/systemd/systemd --system --unit=multi-user.target </dev/null >/dev/nul
 
 # Run with the unit's sandbox in place of the proxy: tries what the sandbox forbids, and says what worked.
 INTRUDER = r"""
-import ctypes, json, mmap, os, socket
+import ctypes, json, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def worked(attempt):
     try:
@@ -99,7 +99,7 @@ def bound(port):
     return lambda: socket.socket().bind(("127.0.0.1", port))
 libc.mmap.restype = ctypes.c_void_p
 executable = lambda: libc.mmap(None, 4096, 7, 0x22, -1, 0) != ctypes.c_void_p(-1).value
-print(json.dumps({
+print(file=sys.stderr, end=json.dumps({
     "write to /usr": worked(write("/usr/local/bin/x")),
     "write to /etc": worked(write("/etc/x")),
     "write to the configuration": worked(write("/etc/a2a-errata/a2a-errata.toml")),
@@ -122,11 +122,13 @@ print(json.dumps({
     "port 80": worked(bound(80)),
     "port 8080": worked(bound(8081)),
     "setuid bit": worked(lambda: (write("/tmp/x")(), os.chmod("/tmp/x", 0o4755))),
-}))
+}) + "\n")
 """
 ALLOWED = {"write to its own runtime directory", "port 8080"}
 
 CONFIG = """
+[traces]
+headers = ["x-key: planted-secret"]
 [listen]
 address = "127.0.0.1:8080"
 [[hosts]]
@@ -459,6 +461,9 @@ def below_systemd(machine, binary, checks):
         check(eventually(lambda: "TASK_NOT_FOUND" in ask()[1]), "no answer after a crash")
         machine.run("systemctl", "stop", first)
         check(machine.shown(first, "Result") == "success", f"it ended with {machine.shown(first, 'Result')}")
+
+        said = machine.run("journalctl", "--no-pager", "-o", "cat").stdout
+        check('"listening"' in said and "planted-secret" not in said, "the journal has no log, or a secret")
 
         print("a port below 1024")
         machine.run("sh", "-c", "mkdir -p /etc/systemd/system/a2a-errata@.service.d && printf '%s\\n' [Service] "
