@@ -110,7 +110,12 @@ pub fn run(args: &Args) -> ExitCode {
         return model::run(screen, args.sabotage.as_deref());
     }
     if let Some(address) = args.host {
-        return host_alone(address);
+        return alone(LegacyHost::start_on(address), |host| {
+            let at = host.address();
+            format!(
+                "The legacy host listens on {at}; its interface is {INTERFACE}. Its faults:  curl -s http://{at}/\n"
+            )
+        });
     }
     let chosen: Vec<Scenario> = match &args.only {
         Some(part) => all.iter().filter(|scenario| scenario.name.contains(part.as_str())).cloned().collect(),
@@ -146,8 +151,8 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// The legacy host without a proxy, until a signal comes.
-fn host_alone(address: SocketAddr) -> ExitCode {
+/// A host without a proxy, until a signal comes.
+fn alone<H>(start: impl Future<Output = io::Result<H>>, greeting: impl FnOnce(&H) -> String) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(why) => {
@@ -156,17 +161,14 @@ fn host_alone(address: SocketAddr) -> ExitCode {
         }
     };
     runtime.block_on(async {
-        let host = match LegacyHost::start_on(address).await {
+        let host = match start.await {
             Ok(host) => host,
             Err(why) => {
-                complain(&format!("cannot start the host on {address}: {why}"));
+                complain(&format!("cannot start the host: {why}"));
                 return ExitCode::FAILURE;
             }
         };
-        let at = host.address();
-        say(&format!(
-            "The legacy host listens on {at}; its interface is {INTERFACE}. All names of faults:  curl -s http://{at}/\n"
-        ));
+        say(&greeting(&host));
         match asked_to_stop().await {
             Stop::Asked => ExitCode::SUCCESS,
             Stop::Failed(why) => {

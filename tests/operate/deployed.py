@@ -13,6 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+    print(f"SKIPPED: what reads deploy/ takes Python 3.11 to 3.13, this is {sys.version.split()[0]}\n"
+          "0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+import tomllib  # noqa: E402, since 3.11
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEPLOY, KUBERNETES = ROOT / "deploy", ROOT / "deploy" / "kubernetes"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
@@ -34,6 +40,10 @@ def inside_venv():
         stamp.write_text(wanted)
     python = str(VENV / "bin" / "python")
     os.execv(python, [python, *sys.argv])
+
+
+def toml(text):
+    return tomllib.loads(text)
 
 
 def kubectl(*arguments):

@@ -17,10 +17,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 
-from deployed import DEPLOY, KUBERNETES, ROOT, Containerfile, build, containers_of, inside_venv, pod_of, ports_of
+from deployed import DEPLOY, KUBERNETES, ROOT, Containerfile, build, containers_of, inside_venv, pod_of, ports_of, toml
 from stage import Checks
 
 # The oldest Kubernetes that the files are for, and the newest there are schemas of.
@@ -28,7 +27,7 @@ KUBERNETES_VERSIONS = ("1.33", "1.37")
 BUILDS = ("app", "sidecar", "gateway", "monitoring", "rollout/sidecar-observe", "rollout/sidecar-one-interface",
           "rollout/gateway-observe", "rollout/gateway-one-interface")
 RULES, RULES_OBJECT = ROOT / "dashboards" / "rules.yml", KUBERNETES / "monitoring" / "rules.yaml"
-CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())
+CARGO = toml((ROOT / "Cargo.toml").read_text())
 VERSION, RUST = CARGO["package"]["version"], CARGO["package"]["rust-version"]
 IMAGE = f"a2a-errata:{VERSION}"
 # How long SIGTERM waits for requests in flight.
@@ -317,7 +316,7 @@ def checked(binary, text, environment=None):
         file.write_text(text)
         done = subprocess.run([binary, "check", "--config", file], capture_output=True, text=True, timeout=30,
                               env={"PATH": os.environ["PATH"], **(environment or {})})
-    return (True, tomllib.loads(done.stdout)) if done.returncode == 0 else (False, done.stderr)
+    return (True, toml(done.stdout)) if done.returncode == 0 else (False, done.stderr)
 
 
 # ---- mistakes that must be found: where, what is done to the objects, what is said

@@ -40,8 +40,8 @@ BOOT = """
 set -e
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 root "$WORK/root"
-mkdir "$WORK/root/work"
-mount --bind "$WORK/share" "$WORK/root/work"
+mkdir "$WORK/root/share"
+mount --bind "$WORK/share" "$WORK/root/share"
 cd "$WORK/root"
 mkdir -p usr etc/systemd/system etc/a2a-errata run tmp var proc sys dev root home old
 for folder in bin sbin lib lib32 lib64 libx32; do
@@ -51,10 +51,10 @@ mount --rbind /usr usr
 mount -o remount,bind,ro usr
 mount -t tmpfs -o mode=755 local usr/local
 mkdir -p usr/local/bin usr/local/sbin
-cp work/a2a-errata usr/local/bin/
-cp work/a2a-errata-upgrade usr/local/sbin/
-cp work/a2a-errata@.service etc/systemd/system/
-cp work/a2a-errata.toml etc/a2a-errata/
+cp share/a2a-errata usr/local/bin/
+cp share/a2a-errata-upgrade usr/local/sbin/
+cp share/a2a-errata@.service etc/systemd/system/
+cp share/a2a-errata.toml etc/a2a-errata/
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
 mount -t cgroup2 cgroup2 sys/fs/cgroup
@@ -185,10 +185,14 @@ class Machine:
         for source in (binary, UNITS / "a2a-errata-upgrade", UNIT):
             shutil.copy(source, self.share)
         self.share.chmod(0o755)
-        self.configure("enforce")
+        self.write("enforce")
         
-    def configure(self, mode):
+    def write(self, mode):
         (self.share / "a2a-errata.toml").write_text(CONFIG.replace("MODE", mode))
+
+    def configure(self, mode):
+        self.write(mode)
+        self.run("cp", "/share/a2a-errata.toml", "/etc/a2a-errata/")
 
     def __enter__(self):
         self.cgroup = make_cgroup()
@@ -403,16 +407,13 @@ def below_systemd(machine, binary, checks):
 
         print("reload")
         machine.configure("observe")
-        machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
         machine.run("systemctl", "reload", first)
         check(eventually(lambda: "TASK_NOT_FOUND" not in ask()[1]), "a reload changes nothing")
         machine.configure("perhaps")
-        machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
         check(machine.run("systemctl", "reload", first, check=False).returncode != 0, "a bad reload is no failure")
         check(eventually(lambda: "perhaps" in machine.journal()), "the journal does not say why")
         check(ask()[0] == 403, "a bad reload changed something")
         machine.configure("enforce")
-        machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
         machine.run("systemctl", "reload", first)
         check(eventually(lambda: "TASK_NOT_FOUND" in ask()[1]), "a reload changes nothing")
 
@@ -421,7 +422,7 @@ def below_systemd(machine, binary, checks):
             with Load() as load:
                 time.sleep(0.5)
                 # A new file in the place of the old one, as a package manager does it.
-                machine.run("sh", "-c", "cp /work/a2a-errata /usr/local/bin/new && mv /usr/local/bin/new /usr/local/bin/a2a-errata")
+                machine.run("sh", "-c", "cp /share/a2a-errata /usr/local/bin/new && mv /usr/local/bin/new /usr/local/bin/a2a-errata")
                 machine.run("a2a-errata-upgrade")
                 ended = eventually(lambda: machine.shown(old, "ActiveState") == "inactive", 30)
                 time.sleep(0.5)
@@ -446,13 +447,11 @@ def below_systemd(machine, binary, checks):
 
         print("an upgrade that cannot be")
         machine.configure("perhaps")
-        machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
         with Load() as load:
             failed = machine.run("a2a-errata-upgrade", check=False)
         check(failed.returncode != 0 and not load.wrong, f"a bad upgrade: {failed.returncode}, {load.wrong[:5]}")
         check(machine.shown(second, "SubState") == "dead", f"the new one is {machine.shown(second, 'SubState')}, not stopped")
         machine.configure("enforce")
-        machine.run("cp", "/work/a2a-errata.toml", "/etc/a2a-errata/")
 
         print("a crash, and the end")
         before = machine.shown(first, "MainPID")
@@ -485,7 +484,7 @@ def intrude(machine, unit):
     (machine.share / "intruder.py").write_text(INTRUDER)
     unit = re.sub(r"^ExecStart=.*$", "ExecStart=/usr/bin/env python3 /usr/local/bin/intruder.py", unit, flags=re.M)
     (machine.share / "intruder@.service").write_text(unit)
-    machine.run("sh", "-c", "cp /work/intruder.py /usr/local/bin/ && cp /work/intruder@.service /etc/systemd/system/")
+    machine.run("sh", "-c", "cp /share/intruder.py /usr/local/bin/ && cp /share/intruder@.service /etc/systemd/system/")
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "start", "intruder@a.service")
     found = []
