@@ -9,7 +9,7 @@ TOOLS := target/tools
 CARGO_DENY_VERSION := 0.20.2
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
-.PHONY: help setup build demo test test-dashboards test-page bench clean-interop cargo-deny
+.PHONY: help setup build demo test test-dashboards test-page test-deploy bench clean-interop cargo-deny
 .PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
 
 help: ## List what there is to do
@@ -33,6 +33,11 @@ test-dashboards: build ## Try board and alerts with a real Prometheus
 
 test-page: build ## Try the status page in headless Chromium; screenshots in target/ci
 	@tests/operate/page.py --bin $(BIN)
+
+test-deploy: build ## Check deploy/: manifests, image, systemd unit
+	@tests/operate/manifests.py --bin $(BIN)
+	@tests/operate/image.py --bin $(BIN)
+	@tests/operate/unit.py --bin $(BIN)
 
 lint: cargo-deny ## Check format, lints, documentation and dependencies; goes on after a failure
 	@$(MAKE) --no-print-directory --keep-going lint-format lint-clippy lint-docs lint-dependencies

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::collections::HashSet;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -211,6 +211,23 @@ fn the_probe_lines_can_be_pasted() {
             said(output)
         );
     }
+}
+
+#[test]
+fn the_host_alone_listens_where_it_is_told_to() {
+    let mut child = Watched::spawn(&["demo", "--host", "127.0.0.1:0"]);
+    let mut lines = BufReader::new(child.process.stdout.take().unwrap()).lines();
+    let line = lines.next().expect("the host ended").unwrap();
+    let (_, rest) = line.split_once("listens on ").unwrap();
+    let address = rest.split_once(';').unwrap().0;
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: legacy\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(REFERENCE), "{answer}");
+    assert_eq!(demo(&["demo", "--host", address]).status.code(), Some(1), "the address is taken");
+    signal("-TERM", child.process.id());
+    assert!(child.process.wait().unwrap().success());
 }
 
 /// `HOST:PORT` of the URL in a line.

@@ -67,7 +67,7 @@ fn report(interfaces: Vec<Interface>) -> String {
         started: NOW - 30 * DAY,
         now: NOW,
         configuration: Reloads::default(),
-        certificates: Default::default(),
+        certificates: a2a_errata::observe::certificates::Known::default(),
         hosts: vec![host],
     };
     serde_json::to_string(&report).unwrap()

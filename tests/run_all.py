@@ -4,7 +4,7 @@
 Usage:  tests/run_all.py       (`make test`; one step after the other, a failed one does not stop the others)
 
 Steps: cargo's tests, one release build, and against it the black-box cases, `explain` on each of them, the dashboards with a
-real Prometheus, the status page in Chromium, the interop run with real SDKs, and `probe` against those. When TEST_SUMMARY
+real Prometheus, the status page in Chromium, what deploy/ says and does, the interop run with real SDKs, and `probe` against those. When TEST_SUMMARY
 is set, the closing line is written there too.
 """
 import contextlib
@@ -29,6 +29,9 @@ STEPS = (
     ("black box, explained", [sys.executable, "tests/black_box/explain.py", "--bin", BINARY], 600, True),
     ("dashboards", [sys.executable, "tests/operate/dashboards.py", "--bin", BINARY], 600, True),
     ("status page", [sys.executable, "tests/operate/page.py", "--bin", BINARY], 600, True),
+    ("deploy, the files", [sys.executable, "tests/operate/manifests.py", "--bin", BINARY], 900, True),
+    ("deploy, the image", [sys.executable, "tests/operate/image.py", "--bin", BINARY], 300, True),
+    ("deploy, the unit", [sys.executable, "tests/operate/unit.py", "--bin", BINARY], 300, True),
     ("interop", [sys.executable, "tests/interop/run.py", "--bin", BINARY], 1200, True),
     ("interop, probed", [sys.executable, "tests/interop/probe.py", "--bin", BINARY], 600, True),
 )

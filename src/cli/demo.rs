@@ -59,6 +59,9 @@ pub struct Args {
     /// Only start the model host, which answers every error as it should be, to try `probe` on.
     #[arg(long, conflicts_with_all = ["serve", "only", "list", "verbose"])]
     model: bool,
+    /// Only start the legacy host, on this address, to try the proxy in front of it elsewhere.
+    #[arg(long, value_name = "IP:PORT", conflicts_with_all = ["serve", "only", "list", "verbose", "model"])]
+    host: Option<SocketAddr>,
     /// What the model host does wrong; `list` lists it.
     #[arg(long, value_name = "NAME", requires = "model")]
     sabotage: Option<String>,
@@ -108,6 +111,14 @@ pub fn run(args: &Args) -> ExitCode {
     if args.model {
         return model::run(screen, args.sabotage.as_deref());
     }
+    if let Some(address) = args.host {
+        return alone(LegacyHost::start_on(address), |host| {
+            let at = host.address();
+            format!(
+                "The legacy host listens on {at}; its interface is {INTERFACE}. Its faults:  curl -s http://{at}/\n"
+            )
+        });
+    }
     let chosen: Vec<Scenario> = match &args.only {
         Some(part) => all.iter().filter(|scenario| scenario.name.contains(part.as_str())).cloned().collect(),
         None => all.clone(),
@@ -140,6 +151,37 @@ pub fn run(args: &Args) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A host without a proxy, until a signal comes.
+fn alone<H>(start: impl Future<Output = io::Result<H>>, greeting: impl FnOnce(&H) -> String) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(why) => {
+            complain(&format!("cannot start: {why}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        let host = match start.await {
+            Ok(host) => host,
+            Err(why) => {
+                complain(&format!("cannot start the host: {why}"));
+                return ExitCode::FAILURE;
+            }
+        };
+        let stop = match say(&greeting(&host)) {
+            Ok(()) => asked_to_stop().await,
+            Err(stop) => stop,
+        };
+        match stop {
+            Stop::Asked => ExitCode::SUCCESS,
+            Stop::Failed(why) => {
+                complain(&why);
+                ExitCode::FAILURE
+            }
+        }
+    })
 }
 
 /// Whether everything holds.

@@ -137,7 +137,8 @@ impl ShutdownSignalWatch for Drain {
 
 /// Whether a process listens on this Unix socket. Connecting would tell, too, but would be taken for the hand-over.
 fn is_awaited(socket: &Path) -> bool {
-    let Ok(table) = std::fs::read("/proc/net/unix") else { return false };
+    // Not `/proc/net`: where only processes are shown (systemd's `ProcSubset=pid`) there is none.
+    let Ok(table) = std::fs::read("/proc/self/net/unix") else { return false };
     let listens = |line: &str| {
         // Number, references, protocol, flags (listening is bit 16), type, state, inode, path.
         let mut fields = line.split_ascii_whitespace();

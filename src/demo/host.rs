@@ -29,6 +29,14 @@ impl LegacyHost {
         Server::start(Arc::new(Catalogued::new())).await.map(Self)
     }
 
+    /// Starts on this address, for clients on other machines too.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn start_on(address: SocketAddr) -> io::Result<Self> {
+        Server::start_on(address, Arc::new(Catalogued::new())).await.map(Self)
+    }
+
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address

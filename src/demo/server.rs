@@ -1,7 +1,7 @@
 //! The server under the demo's hosts: HTTP/1.1 with every byte under our control.
 //!
 //! A web framework would repair what these hosts have to break, so requests are read and answers are
-//! written by hand. One task per connection; nothing but 127.0.0.1.
+//! written by hand. One task per connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -53,7 +53,11 @@ pub(super) struct Server {
 impl Server {
     /// Starts on a free port of 127.0.0.1.
     pub async fn start(repertoire: Arc<impl Repertoire>) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        Self::start_on(SocketAddr::from(([127, 0, 0, 1], 0)), repertoire).await
+    }
+
+    pub async fn start_on(address: SocketAddr, repertoire: Arc<impl Repertoire>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let accepting = tokio::spawn(async move {
             loop {

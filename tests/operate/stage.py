@@ -33,9 +33,9 @@ class Checks:
             self.failures.append(says)
             print(f"FAILED: {says}")
 
-    def close(self):
+    def close(self, skipped=0):
         """The closing line, and the process's exit code."""
-        print(f"{self.passed} passed, {len(self.failures)} failed")
+        print(f"{self.passed} passed, {len(self.failures)} failed" + (f", {skipped} skipped" if skipped else ""))
         return 1 if self.failures else 0
 
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{Stop, asked_to_stop, complain, say};
+use super::{alone, complain};
 use crate::cli::screen::{Ink, Screen};
 use crate::cli::{FAILED, output};
 use crate::demo::{CREDENTIAL, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
@@ -19,41 +19,13 @@ pub fn run(screen: Screen, sabotage: Option<&str>) -> ExitCode {
         return ExitCode::from(2);
     }
     let chosen = chosen.flatten();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(why) => {
-            complain(&format!("cannot start: {why}"));
-            return ExitCode::FAILURE;
-        }
-    };
-    runtime.block_on(async {
-        let host = match ModelHost::start(chosen).await {
-            Ok(host) => host,
-            Err(why) => {
-                complain(&format!("cannot start the host: {why}"));
-                return ExitCode::FAILURE;
-            }
-        };
+    alone(ModelHost::start(chosen), |host| {
         let does = chosen.map_or_else(|| "does everything right".to_owned(), |one| one.does().to_owned());
         let token = CREDENTIAL.trim_start_matches("Bearer ");
         let probe = format!(
             "a2a-errata probe http://{} --bearer {token} --task {OWN_TASK} --foreign-task {THEIR_TASK}",
             host.address()
         );
-        let told = say(&format!(
-            "The model host: {does}. Try\n\n  {}\n\nCtrl-C ends it.\n",
-            screen.paint(Ink::Bold, &probe)
-        ));
-        let stop = match told {
-            Ok(()) => asked_to_stop().await,
-            Err(stop) => stop,
-        };
-        match stop {
-            Stop::Asked => ExitCode::SUCCESS,
-            Stop::Failed(why) => {
-                complain(&why);
-                ExitCode::FAILURE
-            }
-        }
+        format!("The model host: {does}. Try\n\n  {}\n\nCtrl-C ends it.\n", screen.paint(Ink::Bold, &probe))
     })
 }
