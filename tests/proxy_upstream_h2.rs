@@ -595,6 +595,33 @@ fn trailers_pass_where_the_client_can_have_them() {
     }
 }
 
+/// P-3: a path that is taken off leaves the authority, whatever the client speaks.
+#[test]
+fn the_public_path_is_taken_off() {
+    let host = Host::saying(200, SUCCESS);
+    let mut settings = settings_for(&[host.address]);
+    settings.hosts[0].public_url = "http://agents.example/billing".into();
+    let proxy = Proxy::start_with(settings);
+    let request = post("/billing/a2a?x=1", CALL).replacen("Host: h", "Host: agents.example", 1);
+    proxy.ask(request).assert_passed(200, SUCCESS);
+    let address = proxy.address;
+    let status = runtime().block_on(async move {
+        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        let (send, connection) = h2::client::handshake(socket).await.unwrap();
+        tokio::spawn(connection);
+        let request =
+            http::Request::post("http://agents.example/billing/a2a?x=1").header("a2a-version", "1.0");
+        let mut send = send.ready().await.unwrap();
+        let (answer, mut stream) = send.send_request(request.body(()).unwrap(), false).unwrap();
+        stream.send_data(Bytes::from_static(CALL.as_bytes()), true).unwrap();
+        answer.await.unwrap().status()
+    });
+    assert_eq!(status, 200);
+    let seen = host.requests();
+    let uris: Vec<_> = seen.iter().map(|(head, _)| head.uri.to_string()).collect();
+    assert_eq!(uris, ["http://agents.example/a2a?x=1"; 2]);
+}
+
 /// Interim heads are not the answer, and Pingora reads none over HTTP/2.
 #[test]
 fn interim_heads_do_not_take_the_answers_place() {
