@@ -8,6 +8,7 @@ mod support;
 
 use std::process::Output;
 
+use a2a_errata::observe::certificates::Known;
 use a2a_errata::observe::reloads::Reloads;
 use a2a_errata::observe::removal::Removal;
 use a2a_errata::observe::report::{FORMAT, Host, Interface, Report, RuleCount};
@@ -67,7 +68,7 @@ fn report(interfaces: Vec<Interface>) -> String {
         started: NOW - 30 * DAY,
         now: NOW,
         configuration: Reloads::default(),
-        certificates: a2a_errata::observe::certificates::Known::default(),
+        certificates: Known::default(),
         hosts: vec![host],
     };
     serde_json::to_string(&report).unwrap()

@@ -175,8 +175,8 @@ fn service(
         .build();
     let mut socket = TcpSocketOptions::default();
     socket.so_reuseport = Some(true);
-    // Pingora puts 64 KiB before every connection's reads, which only TLS with its small records gains
-    // from: heads and bodies are read into buffers of their own.
+    // Pingora puts 64 KiB before every connection's reads. Heads and bodies are read into buffers of their own; TLS
+    // (rustls reads four KiB at a time) would gain on large uploads, and pay with the buffer of every idle connection.
     let unbuffered = L4BufferSettings::default().read(0);
     let address = respelled(listen, index);
     service.add_listener(ListenerConfig::tcp(address).tcp_socket_options(socket).l4_buffer(unbuffered));
