@@ -1,23 +1,30 @@
-//! What changes while it runs: the configuration by a reload, the binary by an upgrade. Nothing that is under way
-//! notices.
+//! What changes while it runs: the configuration by a reload, the certificate, the binary by an upgrade, and which hosts
+//! are alive. Nothing that is under way notices.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/mortal.rs"]
+mod mortal;
 mod support;
+#[path = "support/tls.rs"]
+mod tls;
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
-use std::net::TcpStream;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use binary::{Running, ask, command, exchange, free_port, text};
+use mortal::Mortal;
 use support::{CALL, Connection, ERROR, PATIENCE, SUCCESS, ScriptedHost, Visit, eventually, post, sized};
+use tls::{Authority, Http2, TlsClient, block_on};
 
 const STREAM: &str =
     r#"{"jsonrpc":"2.0","id":7,"method":"SendStreamingMessage","params":{"message":{"messageId":"m"}}}"#;
@@ -328,21 +335,72 @@ fn events(client: &mut Connection) -> usize {
     String::from_utf8(rest).unwrap().matches("data: ").count()
 }
 
+/// The door that the clients of a load come in by.
+#[derive(Clone)]
+struct Door {
+    address: SocketAddr,
+    /// None: in the clear.
+    tls: Option<[TlsClient; 2]>,
+}
+
+impl Door {
+    fn plain(port: u16) -> Self {
+        Self { address: ([127, 0, 0, 1], port).into(), tls: None }
+    }
+
+    fn over_tls(port: u16, authority: &Authority) -> Self {
+        let tls = ["http/1.1", "h2"].map(|protocol| TlsClient::new(authority, "agents.example", &[protocol]));
+        Self { tls: Some(tls), ..Self::plain(port) }
+    }
+
+    fn connect(&self) -> Connection {
+        match &self.tls {
+            None => Connection::connect(self.address),
+            Some([client, _]) => client.connect(self.address),
+        }
+    }
+
+    /// A connection of HTTP/2, driven until the runtime ends.
+    async fn http_2(&self) -> Result<Http2, String> {
+        match &self.tls {
+            None => {
+                let (client, driver) = Http2::in_the_clear(self.address).await?;
+                tokio::spawn(driver);
+                Ok(client)
+            }
+            Some([_, client]) => {
+                let (client, driver) = client.http_2(self.address).await?;
+                tokio::spawn(driver);
+                Ok(client)
+            }
+        }
+    }
+}
+
 /// What the clients of a load saw.
 #[derive(Default)]
 struct Seen {
-    done: Mutex<std::collections::BTreeMap<&'static str, usize>>,
-    lost: Mutex<Vec<String>>,
+    /// The id of the request that was made last.
+    made: AtomicU64,
+    done: Mutex<BTreeMap<&'static str, usize>>,
+    /// By the request's id.
+    lost: Mutex<BTreeMap<u64, String>>,
     stop: AtomicBool,
 }
 
 impl Seen {
+    /// A call, or a stream's, with an id of its own.
+    fn make(&self, body: &str) -> (u64, String) {
+        let id = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+        (id, body.replacen("\"id\":7", &format!("\"id\":{id}"), 1))
+    }
+
     fn count(&self, kind: &'static str) {
         *self.done.lock().unwrap().entry(kind).or_default() += 1;
     }
 
-    fn lost(&self, kind: &str, how: impl std::fmt::Display) {
-        self.lost.lock().unwrap().push(format!("{kind}: {how}"));
+    fn lost(&self, kind: &str, id: u64, how: impl std::fmt::Display) {
+        self.lost.lock().unwrap().insert(id, format!("{kind}: {how}"));
     }
 
     fn goes_on(&self) -> bool {
@@ -350,27 +408,37 @@ impl Seen {
     }
 }
 
+/// Whether this is the whole answer to the call with this id: the error, put into shape, or a host's success.
+fn is_answer(text: &str, id: u64) -> bool {
+    let json: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    json["id"] == id && (json["error"]["code"] == -32004 || json["result"].is_object())
+}
+
+/// Whether this is a whole stream.
+fn is_stream(text: &str, id: u64) -> bool {
+    text.matches(&format!("\"id\":{id},\"result\"")).count() == EVENTS
+}
+
 /// A reused connection that was not used for this long may be closed under the next request, as any HTTP/1 client
 /// knows; one in steady use must not be.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// HTTP/1: calls on one connection for as long as it is kept, or on one each.
-fn http_1(seen: &Seen, port: u16, kind: &'static str, reuse: bool) {
+fn http_1(seen: &Seen, door: &Door, kind: &'static str, reuse: bool) {
     let mut kept: Option<(Connection, Instant)> = None;
     while seen.goes_on() {
         let again = kept.is_some();
-        let (mut client, used) = kept
-            .take()
-            .unwrap_or_else(|| (Connection::connect(([127, 0, 0, 1], port).into()), Instant::now()));
+        let (mut client, used) = kept.take().unwrap_or_else(|| (door.connect(), Instant::now()));
         let was_idle = again && used.elapsed() > IDLE;
-        let sent = client.try_send(post("/a2a", CALL));
+        let (id, call) = seen.make(CALL);
+        let sent = client.try_send(post(&format!("/a2a?{id}"), &call));
         match client.head().filter(|_| sent) {
             Some(mut answer) => {
                 client.read_body(&mut answer);
-                if answer.status() == 200 && answer.complete && answer.json()["id"] == 7 {
+                if answer.status() == 200 && answer.complete && is_answer(&answer.text(), id) {
                     seen.count(kind);
                 } else {
-                    seen.lost(kind, format!("{answer:?}"));
+                    seen.lost(kind, id, format!("{answer:?}"));
                 }
                 let closes =
                     answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
@@ -378,7 +446,8 @@ fn http_1(seen: &Seen, port: u16, kind: &'static str, reuse: bool) {
             }
             None if was_idle => {}
             None => {
-                seen.lost(kind, format!("no answer, on a {} connection", if again { "kept" } else { "new" }));
+                let how = format!("no answer, on a {} connection", if again { "kept" } else { "new" });
+                seen.lost(kind, id, how);
             }
         }
         thread::sleep(Duration::from_millis(5));
@@ -386,98 +455,76 @@ fn http_1(seen: &Seen, port: u16, kind: &'static str, reuse: bool) {
 }
 
 /// HTTP/1: one stream after the other.
-fn http_1_streams(seen: &Seen, port: u16) {
+fn http_1_streams(seen: &Seen, door: &Door) {
     while seen.goes_on() {
-        let mut client = Connection::connect(([127, 0, 0, 1], port).into());
-        client.send(post("/a2a", STREAM));
+        let mut client = door.connect();
+        let (id, call) = seen.make(STREAM);
+        client.send(post(&format!("/a2a?{id}"), &call));
         match client.head().map(|head| (head, client.until(b"\r\n0\r\n\r\n"))) {
-            Some((_, Some(rest))) if String::from_utf8_lossy(&rest).matches("data: ").count() == EVENTS => {
+            Some((_, Some(rest))) if is_stream(&String::from_utf8_lossy(&rest), id) => {
                 seen.count("h1 streams");
             }
-            other => seen.lost("h1 streams", format!("{other:?}")),
+            other => seen.lost("h1 streams", id, format!("{other:?}")),
         }
     }
 }
 
 /// HTTP/2: calls or streams, one after the other on a connection that says goodbye when it ends.
-fn http_2(seen: &Seen, port: u16, kind: &'static str, body: &'static str) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+fn http_2(seen: &Seen, door: &Door, kind: &'static str, body: &'static str) {
+    block_on(async {
         while seen.goes_on() {
-            let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-            let (send, connection) = match h2::client::handshake(socket).await {
-                Ok(pair) => pair,
+            let client = match door.http_2().await {
+                Ok(client) => client,
                 Err(error) => {
-                    seen.lost(kind, error);
+                    seen.lost(kind, 0, error);
                     continue;
                 }
             };
-            let driver = tokio::spawn(connection);
             while seen.goes_on() {
-                match tokio::time::timeout(PATIENCE, http_2_call(send.clone(), body)).await {
-                    Ok(Ok(answer)) if body == STREAM && answer.matches("data: ").count() == EVENTS => {
-                        seen.count(kind);
+                let (id, call) = seen.make(body);
+                match tokio::time::timeout(PATIENCE, client.whole(&format!("/a2a?{id}"), call)).await {
+                    Ok(Ok(answer)) => {
+                        let is_whole = if body == STREAM { is_stream } else { is_answer };
+                        if is_whole(&answer, id) {
+                            seen.count(kind);
+                        } else {
+                            seen.lost(kind, id, answer);
+                        }
                     }
-                    Ok(Ok(answer)) if body != STREAM && answer.contains("\"id\":7") => seen.count(kind),
-                    Ok(Ok(answer)) => seen.lost(kind, answer),
                     // Not taken any more: to be sent on another connection (RFC 9113, 6.8).
                     Ok(Err(error)) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
                         break;
                     }
                     Ok(Err(error)) => {
-                        seen.lost(kind, error);
+                        seen.lost(kind, id, error);
                         break;
                     }
                     Err(_) => {
-                        seen.lost(kind, "no answer in time");
+                        seen.lost(kind, id, "no answer in time");
                         break;
                     }
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            driver.abort();
         }
     });
 }
 
-async fn http_2_call(
-    send: h2::client::SendRequest<bytes::Bytes>,
-    body: &'static str,
-) -> Result<String, h2::Error> {
-    let request = http::Request::post("http://h/a2a")
-        .header("a2a-version", "1.0")
-        .header("accept", "application/json, text/event-stream")
-        .header("content-type", "application/json")
-        .body(())
-        .unwrap();
-    let mut send = send.ready().await?;
-    let (answer, mut stream) = send.send_request(request, false)?;
-    stream.send_data(bytes::Bytes::from_static(body.as_bytes()), true)?;
-    let mut body = answer.await?.into_body();
-    let mut whole = Vec::new();
-    while let Some(piece) = body.data().await {
-        let piece = piece?;
-        let _ = body.flow_control().release_capacity(piece.len());
-        whole.extend_from_slice(&piece);
-    }
-    Ok(String::from_utf8_lossy(&whole).into_owned())
-}
-
-/// Runs every kind of client until `change` is over, and panics if one of them lost anything.
-fn under_load(port: u16, change: impl FnOnce()) {
+/// Runs every kind of client until `change` is over; what was lost, by the request's id.
+fn under_load(door: &Door, change: impl FnOnce()) -> BTreeMap<u64, String> {
     let seen = Arc::new(Seen::default());
     let mut clients = Vec::new();
-    let mut run = |client: fn(&Seen, u16)| {
-        let seen = seen.clone();
-        clients.push(thread::spawn(move || client(&seen, port)));
+    let mut run = |client: fn(&Seen, &Door)| {
+        let (seen, door) = (seen.clone(), door.clone());
+        clients.push(thread::spawn(move || client(&seen, &door)));
     };
     for _ in 0..2 {
-        run(|seen, port| http_1(seen, port, "h1 kept", true));
+        run(|seen, door| http_1(seen, door, "h1 kept", true));
         run(http_1_streams);
-        run(|seen, port| http_2(seen, port, "h2 streams", STREAM));
+        run(|seen, door| http_2(seen, door, "h2 streams", STREAM));
     }
-    run(|seen, port| http_1(seen, port, "h1 new", false));
-    run(|seen, port| http_2(seen, port, "h2", CALL));
+    run(|seen, door| http_1(seen, door, "h1 new", false));
+    run(|seen, door| http_2(seen, door, "h2", CALL));
     change();
     seen.stop.store(true, Ordering::Relaxed);
     for client in clients {
@@ -485,9 +532,14 @@ fn under_load(port: u16, change: impl FnOnce()) {
     }
     let (done, lost) = (seen.done.lock().unwrap(), seen.lost.lock().unwrap());
     println!("{done:?}, {} lost", lost.len());
-    assert!(lost.is_empty(), "{done:?}\n{lost:#?}");
     assert_eq!(done.len(), 5, "{done:?}");
     assert!(done.values().all(|number| *number >= 4), "{done:?}");
+    lost.clone()
+}
+
+#[track_caller]
+fn assert_nothing_lost(lost: &BTreeMap<u64, String>) {
+    assert!(lost.is_empty(), "{lost:#?}");
 }
 
 /// Fifty reloads, by signal and by request, good ones and bad ones, hosts that come, go and change.
@@ -503,7 +555,7 @@ fn fifty_reloads_under_load_lose_nothing() {
             + &host("more", &upstream, "enforce").replace("mode", "authorities = [\"more.example\"]\nmode"),
     ];
     let process = stage.started(&variants[0]);
-    under_load(stage.listen, || {
+    let lost = under_load(&Door::plain(stage.listen), || {
         for n in 1..=50_u32 {
             let bad = n % 10 == 0;
             stage.write(if bad { "[[hosts]]\nnam = 1\n" } else { &variants[n as usize % variants.len()] });
@@ -524,6 +576,7 @@ fn fifty_reloads_under_load_lose_nothing() {
             thread::sleep(Duration::from_millis(80));
         }
     });
+    assert_nothing_lost(&lost);
     assert_eq!(stage.metric(r#"config_reloads_total{result="ok"}"#), Some(45.0));
     assert_eq!(stage.metric(r#"config_reloads_total{result="refused"}"#), Some(5.0));
 }
@@ -531,15 +584,57 @@ fn fifty_reloads_under_load_lose_nothing() {
 /// Answers calls at once, and streams with [`EVENTS`] events.
 fn serve(visit: &mut Visit) {
     while let Some(request) = visit.request() {
-        let went = if request.text().contains("SendStreamingMessage") {
-            stream(visit)
-        } else {
-            visit.send(sized(200, ERROR))
-        };
-        if !went {
+        let (id, went) = (id_of(&request), &mut |bytes: &str| visit.send(bytes));
+        if !answered(&request.text(), &id, went) {
             return;
         }
     }
+}
+
+/// The same, but for a host that dies: then it reads on and says nothing.
+fn serve_mortally(stream: TcpStream, seen: &Mutex<Vec<String>>, is_dead: &AtomicBool) {
+    let mut connection = Connection::new(stream);
+    while let Some(request) = connection.request() {
+        let id = id_of(&request);
+        seen.lock().unwrap().push(id.clone());
+        let says = &mut |bytes: &str| !is_dead.load(Ordering::SeqCst) && connection.try_send(bytes);
+        answered(&request.text(), &id, says);
+    }
+}
+
+/// Which request it is, from the head: of one that was cut off it may be all there is.
+fn id_of(request: &support::Message) -> String {
+    let query = request.first_line.split_once('?').and_then(|(_, rest)| rest.split_once(' '));
+    query.map_or("7", |(id, _)| id).to_owned()
+}
+
+fn answered(request: &str, id: &str, send: &mut impl FnMut(&str) -> bool) -> bool {
+    let with_id = |text: &str| text.replacen("\"id\":7", &format!("\"id\":{id}"), 1);
+    if !request.contains("SendStreamingMessage") {
+        return send(&sized(200, &with_id(ERROR)));
+    }
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let event = format!("data: {}\n\n", with_id(SUCCESS));
+    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+    send(head)
+        && (0..EVENTS).all(|_| {
+            let went = send(&chunk);
+            thread::sleep(PACE);
+            went
+        })
+        && send("0\r\n\r\n")
+}
+
+/// Starts a process that takes over, and waits until it has and the one before has ended.
+fn upgrade(stage: &mut Stage, old: &mut Process) {
+    let new = stage.start(&["--upgrade"]);
+    new.assert_logs("waiting for the listening sockets");
+    old.signal("QUIT");
+    old.assert_logs("handing over to a new process");
+    new.assert_logs("took over the listening sockets");
+    old.ends_within(Duration::from_secs(20));
+    assert_eq!(old.running.0.wait().unwrap().code(), Some(0), "{}", old.log());
+    *old = new;
 }
 
 /// Three new processes, one after the other, each with the sockets of the one before; the configuration changes on
@@ -548,27 +643,88 @@ fn serve(visit: &mut Visit) {
 fn upgrades_under_load_lose_nothing() {
     let upstream = ScriptedHost::start(serve);
     let mut stage = Stage::new();
-    let mut old = stage.started(&host("legacy", &upstream, "observe"));
-    let port = stage.listen;
-    under_load(port, || {
+    let mut process = stage.started(&host("legacy", &upstream, "observe"));
+    let lost = under_load(&Door::plain(stage.listen), || {
         for n in 0..3 {
             stage.write(&host(&format!("after-{n}"), &upstream, "enforce"));
-            let new = stage.start(&["--upgrade"]);
-            new.assert_logs("waiting for the listening sockets");
-            old.signal("QUIT");
-            old.assert_logs("handing over to a new process");
-            new.assert_logs("took over the listening sockets");
-            old.ends_within(Duration::from_secs(20));
-            assert_eq!(old.running.0.wait().unwrap().code(), Some(0), "{}", old.log());
-            new.signal("HUP");
-            new.assert_logs("configuration reloaded");
+            upgrade(&mut stage, &mut process);
+            process.signal("HUP");
+            process.assert_logs("configuration reloaded");
             assert!(ask(stage.admin, "GET /config").contains(&format!("name = \"after-{n}\"")));
-            old = new;
         }
     });
+    assert_nothing_lost(&lost);
     assert!(!stage.call().contains("acme"));
-    old.signal("TERM");
-    old.ends_within(Duration::from_secs(10));
+    process.signal("TERM");
+    process.ends_within(Duration::from_secs(10));
+}
+
+/// Everything at once, over TLS: 50 reloads, 5 certificates, 5 processes, 5 deaths of a host. What is lost is what a dead
+/// host had read; no request is seen twice, and no stream is cut but by its host's death.
+#[test]
+fn reloads_certificates_upgrades_and_deaths_under_load() {
+    const ROUNDS: u32 = 5;
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let stays = Mortal::start(0, &seen, serve_mortally);
+    let died = Arc::<Mutex<Vec<String>>>::default();
+    let mut dies = Mortal::start(0, &died, serve_mortally);
+    let authority = Authority::new();
+    let mut stage = Stage::new();
+    let (cert, key) = (stage.directory.path().join("tls.crt"), stage.directory.path().join("tls.key"));
+    let sign = || {
+        let signed = authority.sign(&["agents.example"]);
+        fs::write(&key, &signed.key).unwrap();
+        fs::write(&cert, &signed.cert).unwrap();
+        signed
+    };
+    sign();
+    let tables = |name: &str| {
+        format!(
+            "[listen.tls]\ncert = \"{}\"\nkey = \"{}\"\n[[hosts]]\nname = \"{name}\"\nupstreams = [\"{}\", \"{}\"]\n\
+             ejection = {{ for_ms = 100 }}\n[[hosts.interfaces]]\npath = \"/a2a\"\n",
+            cert.display(),
+            key.display(),
+            stays.address,
+            dies.address
+        )
+    };
+    let (listeners, variants) = (Stage::write, [tables("legacy"), tables("renamed")]);
+    let mut process = stage.started(&variants[0]);
+    let door = Door::over_tls(stage.listen, &authority);
+    let [watcher, _] = door.tls.clone().unwrap();
+    let lost = under_load(&door, || {
+        for round in 0..ROUNDS {
+            for n in 0..10 {
+                listeners(&stage, &variants[n % 2]);
+                let answer = stage.reload();
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+                thread::sleep(Duration::from_millis(50));
+            }
+            let port = dies.address.port();
+            dies.kill(Shutdown::Write);
+            thread::sleep(Duration::from_millis(300));
+            dies = Mortal::start(port, &died, serve_mortally);
+
+            let signed = sign();
+            // By itself, or by a reload.
+            if round % 2 == 0 {
+                stage.reload();
+            }
+            let is_shown = || watcher.shown_by(door.address) == signed.der;
+            eventually(is_shown, || format!("the old certificate is shown\n{}", process.log()));
+
+            upgrade(&mut stage, &mut process);
+        }
+    });
+    let died = died.lock().unwrap();
+    let read: HashSet<u64> = died.iter().map(|id| id.parse().unwrap()).collect();
+    println!("{} lost, {} read by the host that dies", lost.len(), read.len());
+    let unread: BTreeMap<_, _> = lost.iter().filter(|(id, _)| !read.contains(id)).collect();
+    assert!(unread.is_empty(), "{unread:#?}");
+    let all: Vec<_> = seen.lock().unwrap().iter().chain(died.iter()).cloned().collect();
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len(), "a request was seen twice");
+    process.signal("TERM");
+    process.ends_within(Duration::from_secs(20));
 }
 
 /// A signal that nobody is there for is no reason to end; and the sockets go to nobody who may not have them.

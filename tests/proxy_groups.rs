@@ -9,10 +9,12 @@
     clippy::panic
 )]
 
+#[path = "support/mortal.rs"]
+mod mortal;
 mod support;
 
 use std::collections::{HashMap, HashSet};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,6 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use a2a_errata::proxy::{Balance, Ejection, Health, Settings, Upstream};
+use mortal::Mortal;
 use support::*;
 
 fn nobody() -> SocketAddr {
@@ -399,56 +402,6 @@ fn a_name_may_have_several_addresses() {
     assert_eq!(shares(&proxy, 6)["v4"], 6);
 }
 
-/// A host that is killed and started again: the listening socket and every connection go at once. It notes every
-/// request that it has read, whole or in part.
-struct Mortal {
-    address: SocketAddr,
-    dead: Arc<AtomicBool>,
-    open: Arc<Mutex<Vec<TcpStream>>>,
-    seen: Arc<Mutex<Vec<String>>>,
-    gone: thread::JoinHandle<()>,
-}
-
-impl Mortal {
-    fn start(port: u16, seen: &Arc<Mutex<Vec<String>>>) -> Self {
-        let listener = loop {
-            match TcpListener::bind(("127.0.0.1", port)) {
-                Ok(listener) => break listener,
-                Err(error) if error.kind() == ErrorKind::AddrInUse => thread::sleep(Duration::from_millis(5)),
-                Err(error) => panic!("{error}"),
-            }
-        };
-        let address = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let (dead, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (is_dead, connections, notes) = (dead.clone(), open.clone(), seen.clone());
-        let gone = thread::spawn(move || {
-            loop {
-                match listener.accept() {
-                    Ok((stream, _)) => {
-                        stream.set_nonblocking(false).unwrap();
-                        connections.lock().unwrap().push(stream.try_clone().unwrap());
-                        let (notes, is_dead) = (notes.clone(), is_dead.clone());
-                        thread::spawn(move || serve(stream, &notes, &is_dead));
-                    }
-                    // Nobody waits to be let in: nothing is lost by closing the door.
-                    Err(_) if is_dead.load(Ordering::SeqCst) => return,
-                    Err(_) => thread::sleep(Duration::from_micros(200)),
-                }
-            }
-        });
-        Self { address, dead, open, seen: seen.clone(), gone }
-    }
-
-    fn kill(self) {
-        self.dead.store(true, Ordering::SeqCst);
-        self.gone.join().unwrap();
-        for stream in self.open.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
-
 /// Answers with what the request's `Id` header says.
 fn serve(mut stream: TcpStream, seen: &Mutex<Vec<String>>, is_dead: &AtomicBool) {
     let mut read = Vec::new();
@@ -477,8 +430,8 @@ fn a_dying_address_loses_nothing_but_what_it_had_read() {
     const CLIENTS: usize = 6;
     const DEATHS: usize = 5;
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let stays = Mortal::start(0, &seen);
-    let mut dies = Mortal::start(0, &seen);
+    let stays = Mortal::start(0, &seen, serve);
+    let mut dies = Mortal::start(0, &seen, serve);
     let port = dies.address.port();
     let mut settings = settings(&[stays.address, dies.address]);
     settings.services = 2;
@@ -509,9 +462,9 @@ fn a_dying_address_loses_nothing_but_what_it_had_read() {
         .collect();
     for _ in 0..DEATHS {
         thread::sleep(Duration::from_millis(150));
-        dies.kill();
+        dies.kill(Shutdown::Both);
         thread::sleep(Duration::from_millis(100));
-        dies = Mortal::start(port, &seen);
+        dies = Mortal::start(port, &seen, serve);
     }
     thread::sleep(Duration::from_millis(150));
     over.store(true, Ordering::SeqCst);
@@ -521,7 +474,7 @@ fn a_dying_address_loses_nothing_but_what_it_had_read() {
         asked += number;
         lost.append(&mut its);
     }
-    let seen = stays.seen.lock().unwrap().clone();
+    let seen = seen.lock().unwrap().clone();
     let once: HashSet<_> = seen.iter().collect();
     assert_eq!(once.len(), seen.len(), "a request was seen twice");
     // At each death a client has one request under way, or a second one on a connection that closes a moment later.
@@ -535,7 +488,7 @@ fn a_dying_address_loses_nothing_but_what_it_had_read() {
 #[test]
 fn waiting_connections_to_a_dead_address_cost_no_request() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (stays, dies) = (Mortal::start(0, &seen), Mortal::start(0, &seen));
+    let (stays, dies) = (Mortal::start(0, &seen, serve), Mortal::start(0, &seen, serve));
     let proxy = Proxy::start_with(settings(&[stays.address, dies.address]));
     let ask = |number: usize| {
         for _ in 0..number {
@@ -544,7 +497,7 @@ fn waiting_connections_to_a_dead_address_cost_no_request() {
         }
     };
     ask(4);
-    dies.kill();
+    dies.kill(Shutdown::Both);
     ask(10);
     assert_eq!(seen.lock().unwrap().len(), 14);
     drop(stays);

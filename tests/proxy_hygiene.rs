@@ -476,6 +476,44 @@ fn nothing_is_smuggled_down_from_http_2() {
     }
 }
 
+/// However the frames fall, the host gets one body with one end, and nothing stands before the connection's next request.
+#[test]
+fn frames_of_a_body_are_one_body() {
+    let host = Recorder::start();
+    let proxy = Proxy::start_with(settings(&[host.address]));
+    let (first, second) = CALL.split_at(40);
+    for (name, pieces) in [
+        ("one", vec![CALL]),
+        ("two", vec![first, second]),
+        ("an empty one at the end", vec![CALL, ""]),
+        ("empty ones everywhere", vec!["", first, "", "", second, "", ""]),
+        ("none but an empty one", vec![""]),
+    ] {
+        let mut bytes = frames::PREFACE.to_vec();
+        bytes.extend(frames::frame(frames::HEADERS, frames::END_HEADERS, 1, &frames::block(&REQUEST)));
+        for (n, piece) in pieces.iter().enumerate() {
+            let flags = if n + 1 == pieces.len() { frames::END_STREAM } else { 0 };
+            bytes.extend(frames::frame(frames::DATA, flags, 1, piece.as_bytes()));
+        }
+        tried(proxy.address, &bytes);
+        let received = host.take();
+        let (head, body) = received.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{name}: {received}"));
+        assert!(head.to_ascii_lowercase().contains(CHUNKED), "{name}: {received}");
+        let mut whole = String::new();
+        let mut rest = body;
+        loop {
+            let (size, after) = rest.split_once("\r\n").unwrap_or_else(|| panic!("{name}: {received}"));
+            let size = usize::from_str_radix(size, 16).unwrap();
+            whole.push_str(&after[..size]);
+            rest = after[size..].strip_prefix("\r\n").unwrap_or_else(|| panic!("{name}: {received}"));
+            if size == 0 {
+                break;
+            }
+        }
+        assert_eq!((whole.as_str(), rest), (pieces.concat().as_str(), ""), "{name}");
+    }
+}
+
 /// Floods of HTTP/2 end the connection that sends them, cost the host nothing, and leave everybody else alone.
 #[test]
 fn floods_of_http_2_end_their_own_connection() {

@@ -341,6 +341,11 @@ impl ProxyHttp for Shell {
         call: &mut Call,
     ) -> Result<()> {
         call.body_began = true;
+        if end && body.as_ref().is_some_and(Bytes::is_empty) {
+            // The end by itself, as HTTP/2 has it in an empty frame. Pingora would write it as a chunk without bytes,
+            // which is the end, and then the end: one too many, in front of the connection's next request.
+            *body = None;
+        }
         // Of a chunk's head without its first byte comes an empty piece, which goes no further.
         if end || !body.as_ref().is_some_and(Bytes::is_empty) {
             joined::expect_body(call.connection);

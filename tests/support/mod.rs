@@ -280,7 +280,7 @@ impl Connection {
         Self::new(TcpStream::connect_timeout(&address, PATIENCE).unwrap())
     }
 
-    fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();

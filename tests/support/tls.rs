@@ -186,6 +186,30 @@ pub struct Answer2 {
 }
 
 impl Http2 {
+    /// A connection with prior knowledge, to be driven by its second half, or why there is none.
+    pub async fn in_the_clear(
+        address: SocketAddr,
+    ) -> Result<(Self, impl Future<Output = ()> + use<>), String> {
+        let socket = tokio::net::TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let (send, connection) = h2::client::handshake(socket).await.map_err(|error| error.to_string())?;
+        let driver = async move {
+            let _ = connection.await;
+        };
+        Ok((Self { send }, driver))
+    }
+
+    /// Posts this and reads the whole answer, or says how it broke off.
+    pub async fn whole(&self, path: &str, body: impl Into<Bytes>) -> Result<String, h2::Error> {
+        let mut answer = self.post(path, body.into()).await?;
+        let mut whole = Vec::new();
+        while let Some(piece) = answer.body.data().await {
+            let piece = piece?;
+            let _ = answer.body.flow_control().release_capacity(piece.len());
+            whole.extend_from_slice(&piece);
+        }
+        Ok(String::from_utf8_lossy(&whole).into_owned())
+    }
+
     /// Posts this, in pieces as flow control lets it.
     pub async fn post(&self, path: &str, body: Bytes) -> Result<Answer2, h2::Error> {
         let request = http::Request::post(format!("https://h{path}"))
