@@ -666,8 +666,8 @@ fn reloads_certificates_upgrades_and_deaths_under_load() {
     const ROUNDS: u32 = 5;
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let stays = Mortal::start(0, &seen, serve_mortally);
-    let died = Arc::<Mutex<Vec<String>>>::default();
-    let mut dies = Mortal::start(0, &died, serve_mortally);
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let mut dies = Mortal::start(0, &heard, serve_mortally);
     let authority = Authority::new();
     let mut stage = Stage::new();
     let (cert, key) = (stage.directory.path().join("tls.crt"), stage.directory.path().join("tls.key"));
@@ -703,7 +703,7 @@ fn reloads_certificates_upgrades_and_deaths_under_load() {
             let port = dies.address.port();
             dies.kill(Shutdown::Write);
             thread::sleep(Duration::from_millis(300));
-            dies = Mortal::start(port, &died, serve_mortally);
+            dies = Mortal::start(port, &heard, serve_mortally);
 
             let signed = sign();
             // By itself, or by a reload.
@@ -716,12 +716,12 @@ fn reloads_certificates_upgrades_and_deaths_under_load() {
             upgrade(&mut stage, &mut process);
         }
     });
-    let died = died.lock().unwrap();
-    let read: HashSet<u64> = died.iter().map(|id| id.parse().unwrap()).collect();
+    let heard = heard.lock().unwrap();
+    let read: HashSet<u64> = heard.iter().map(|id| id.parse().unwrap()).collect();
     println!("{} lost, {} read by the host that dies", lost.len(), read.len());
     let unread: BTreeMap<_, _> = lost.iter().filter(|(id, _)| !read.contains(id)).collect();
     assert!(unread.is_empty(), "{unread:#?}");
-    let all: Vec<_> = seen.lock().unwrap().iter().chain(died.iter()).cloned().collect();
+    let all: Vec<_> = seen.lock().unwrap().iter().chain(heard.iter()).cloned().collect();
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len(), "a request was seen twice");
     process.signal("TERM");
     process.ends_within(Duration::from_secs(20));
