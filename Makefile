@@ -7,9 +7,10 @@ MAKEFLAGS += --no-builtin-rules
 BIN := target/release/a2a-errata
 TOOLS := target/tools
 CARGO_DENY_VERSION := 0.20.2
+CARGO_CYCLONEDX_VERSION := 0.5.9
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
-.PHONY: help setup build demo test test-dashboards test-page test-deploy bench clean-interop cargo-deny
+.PHONY: help setup build demo test test-dashboards test-page test-deploy bench release clean-interop cargo-deny cargo-cyclonedx
 .PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
 
 help: ## List what there is to do
@@ -60,14 +61,25 @@ lint-dependencies:
 bench: build ## Measure what the proxy costs
 	@benches/run
 
+release: setup cargo-cyclonedx ## Make a release below target: archive, SBOM, checksums; built twice and compared
+	@.ci/release --verify
+
 clean-interop: ## Remove the SDKs that `make test` installed
 	@rm -rf target/interop
 
-# An unoptimized cargo-deny is built in a minute and checks this tree in two seconds.
+# Unoptimized they are built in a minute each, and do their work in two seconds.
 cargo-deny:
-	@if ! cargo deny --version >/dev/null 2>&1; then \
-		echo "Installing cargo-deny $(CARGO_DENY_VERSION) below $(TOOLS)"; \
-		CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-deny --version $(CARGO_DENY_VERSION) \
-			--root $(TOOLS) --target-dir $(TOOLS)/build; \
-		rm -rf $(TOOLS)/build; \
-	fi
+	@$(call install,cargo-deny,$(CARGO_DENY_VERSION))
+
+cargo-cyclonedx:
+	@$(call install,cargo-cyclonedx,$(CARGO_CYCLONEDX_VERSION))
+
+# A subcommand of cargo and its version.
+define install
+if ! cargo $(subst cargo-,,$(1)) --version >/dev/null 2>&1; then \
+	echo "Installing $(1) $(2) below $(TOOLS)"; \
+	CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug $(1) --version $(2) \
+		--root $(TOOLS) --target-dir $(TOOLS)/build; \
+	rm -rf $(TOOLS)/build; \
+fi
+endef

@@ -1,7 +1,7 @@
 //! `run`: from the configuration to a running proxy (U-1). Everything that can be refused is refused
 //! before anything listens.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> ExitCode {
         tracing::info!("took over the listening sockets");
     }
     let hosts = assembly.hosts();
-    let readiness = Arc::new(Readiness::new(hosts.known()).with(metrics.groups()));
+    let readiness = Arc::new(Readiness::new(hosts.known()).with(metrics.groups()).before_listening());
     let shown = Arc::new(Shown::new(effective.shown()));
     let reloader = Arc::new(Reloader::new(
         args.sources.clone(),
@@ -136,6 +136,8 @@ pub fn run(args: &Args) -> ExitCode {
         "reload",
         OnHangUp { reloader: reloader.clone(), hang_ups: Mutex::new(hang_ups.ok()) },
     )));
+    let doorbell = Doorbell { listen: model.listen.address.clone(), readiness: readiness.clone() };
+    assembly.add(Box::new(background_service("listening", doorbell)));
     let reader = CardReader::new(&hosts, &metrics, &readiness);
     assembly.add(Box::new(background_service("agent cards", reader)));
     if !model.admin.address.is_empty() {
@@ -184,6 +186,31 @@ pub(super) fn flush() {
     #[cfg(feature = "otlp")]
     spans::flush();
     log::flush();
+}
+
+/// Finds out when the listening socket is open: Pingora tells nobody, and its services start side by side.
+struct Doorbell {
+    listen: String,
+    readiness: Arc<Readiness>,
+}
+
+/// Between two tries.
+const RING: Duration = Duration::from_millis(10);
+
+#[async_trait]
+impl BackgroundService for Doorbell {
+    async fn start(&self, shutdown: ShutdownWatch) {
+        // To every address is to this machine, too.
+        let to = match self.listen.parse::<SocketAddr>() {
+            Ok(all) if all.ip() == Ipv4Addr::UNSPECIFIED => format!("127.0.0.1:{}", all.port()),
+            Ok(all) if all.ip() == Ipv6Addr::UNSPECIFIED => format!("[::1]:{}", all.port()),
+            _ => self.listen.clone(),
+        };
+        while tokio::net::TcpStream::connect(&to).await.is_err() && !*shutdown.borrow() {
+            tokio::time::sleep(RING).await;
+        }
+        self.readiness.listens();
+    }
 }
 
 /// Closes each minute of the trends the status page draws.

@@ -11,6 +11,7 @@ use pingora_core::apps::http_app::ServeHttp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::l4::socket::SocketAddr;
 
+use super::readiness::Lack;
 use super::removal::{CLEAN_DAYS, MOST_DAYS};
 use super::{Metrics, Readiness, log, page, report};
 
@@ -158,36 +159,51 @@ impl Admin {
             "/log-level" => Page::says(StatusCode::OK, log::level().as_str()),
             _ => {
                 let wanted = path.strip_prefix("/readyz/")?;
-                let (_, ready) = self.readiness.hosts().into_iter().find(|(name, _)| name == wanted)?;
-                if ready {
-                    Page::says(StatusCode::OK, "ok")
-                } else {
-                    Page::says(StatusCode::SERVICE_UNAVAILABLE, format!("not ready, {UNKNOWN}"))
+                let (_, lack) = self.readiness.lacks().into_iter().find(|(name, _)| name == wanted)?;
+                let lack =
+                    lack.map(Lack::as_str).or((!self.readiness.is_listening()).then_some(NOT_LISTENING));
+                match lack {
+                    None => Page::says(StatusCode::OK, "ok"),
+                    Some(lack) => Page::says(StatusCode::SERVICE_UNAVAILABLE, format!("not ready, {lack}")),
                 }
             }
         })
     }
 
-    /// Ready is who knows every host's interfaces (I-1).
+    /// Ready is who accepts connections, knows every host's interfaces (I-1), and can reach each.
     fn ready(&self, query: &str) -> Page {
-        let waiting = self.readiness.waiting();
-        let status = if waiting.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let hosts = self.readiness.lacks();
+        let listens = self.readiness.is_listening();
+        let is_ready = listens && hosts.iter().all(|(_, lack)| lack.is_none());
+        let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         if parameter(query, "verbose").is_some() {
-            let line = |(name, ready): (String, bool)| {
-                if ready { format!("{name}: ready\n") } else { format!("{name}: not ready, {UNKNOWN}\n") }
+            let line = |(name, lack): (String, Option<Lack>)| match lack {
+                None => format!("{name}: ready\n"),
+                Some(lack) => format!("{name}: not ready, {}\n", lack.as_str()),
             };
-            let lines: String = self.readiness.hosts().into_iter().map(line).collect();
-            return Page { status, kind: PLAIN, body: lines };
+            let first = if listens { String::new() } else { format!("{NOT_LISTENING}\n") };
+            return Page {
+                status,
+                kind: PLAIN,
+                body: first + &hosts.into_iter().map(line).collect::<String>(),
+            };
         }
-        if waiting.is_empty() {
-            Page::says(status, "ok")
-        } else {
-            Page::says(status, format!("not ready, {UNKNOWN}: {}", waiting.join(", ")))
+        if is_ready {
+            return Page::says(status, "ok");
         }
+        let mut all = if listens { Vec::new() } else { vec![NOT_LISTENING.to_owned()] };
+        for lack in [Lack::Interfaces, Lack::Address] {
+            let these = hosts.iter().filter(|(_, one)| *one == Some(lack));
+            let these: Vec<_> = these.map(|(name, _)| name.as_str()).collect();
+            if !these.is_empty() {
+                all.push(format!("{}: {}", lack.as_str(), these.join(", ")));
+            }
+        }
+        Page::says(status, format!("not ready, {}", all.join("; ")))
     }
 }
 
-const UNKNOWN: &str = "no interfaces known";
+const NOT_LISTENING: &str = "listen.address accepts no connections yet";
 
 /// Changes how much is logged, on behalf of somebody at this machine.
 fn change_level(headers: &HeaderMap, from_here: bool, body: &[u8]) -> Page {
@@ -311,6 +327,20 @@ mod tests {
         let response = admin(true).page(&Method::GET, "/readyz", "");
         assert_eq!((response.status().as_u16(), text(&response)), (200, "ok\n".to_owned()));
         assert_eq!(admin(false).page(&Method::GET, "/livez", "").status(), 200);
+    }
+
+    #[test]
+    fn nobody_is_ready_before_it_listens() {
+        let readiness = Arc::new(Readiness::new([("legacy".to_owned(), true)]).before_listening());
+        let admin = Admin::new(Metrics::new(), readiness.clone(), Arc::new(Shown::new(String::new())));
+        for (path, query) in [("/readyz", ""), ("/readyz", "verbose"), ("/readyz/legacy", "")] {
+            let response = admin.page(&Method::GET, path, query);
+            assert_eq!(response.status(), 503, "{path}");
+            assert!(text(&response).contains(NOT_LISTENING), "{}", text(&response));
+            assert_eq!(admin.page(&Method::GET, "/livez", "").status(), 200);
+        }
+        readiness.listens();
+        assert_eq!(admin.page(&Method::GET, "/readyz", "").status(), 200);
     }
 
     #[test]
