@@ -216,7 +216,7 @@ fn section(n: usize, host: &Host, now: i64) -> Markup {
                     span.muted { (not_ready(host)) }
                 }
             }
-            (addresses(&host.addresses))
+            (addresses(&host.name, &host.addresses))
             @for (i, one) in host.interfaces.iter().enumerate() { (article(&format!("{id}i{i}"), one, now)) }
         }
     }
@@ -236,24 +236,26 @@ fn not_ready(host: &Host) -> &'static str {
 }
 
 /// Where the host is, if that says anything: there are several, or the one is not all right.
-fn addresses(all: &[Address]) -> Markup {
+fn addresses(host: &str, all: &[Address]) -> Markup {
     let says_something = all.len() > 1 || all.iter().any(|one| one.state != AddressState::Healthy);
     html! {
         @if says_something {
-            table.wide {
-                caption { "Addresses" }
-                thead { tr {
-                    th scope="col" { "Upstream" } th scope="col" { "Address" } th scope="col" { "State" }
-                    th.n scope="col" { "Weight" } th.n scope="col" { "Under way" }
-                } }
-                tbody {
-                    @for one in all {
-                        tr {
-                            th scope="row" { (one.upstream) }
-                            td { (one.address) }
-                            td { (state(one.state)) }
-                            td.n { (one.weight) }
-                            td.n { (one.in_flight) }
+            div.sideways role="region" aria-label={ "Addresses of " (host) } tabindex="0" {
+                table.wide {
+                    caption { "Addresses" }
+                    thead { tr {
+                        th scope="col" { "Upstream" } th scope="col" { "Address" } th scope="col" { "State" }
+                        th.n scope="col" { "Weight" } th.n scope="col" { "Under way" }
+                    } }
+                    tbody {
+                        @for one in all {
+                            tr {
+                                th scope="row" { (one.upstream) }
+                                td { (one.address) }
+                                td { (state(one.state)) }
+                                td.n { (one.weight) }
+                                td.n { (one.in_flight) }
+                            }
                         }
                     }
                 }
@@ -570,12 +572,12 @@ mod tests {
             in_flight,
         };
         let well = address(AddressState::Healthy, 0);
-        assert_eq!(addresses(std::slice::from_ref(&well)).into_string(), "");
-        let shown = addresses(&[well, address(AddressState::Ejected, 7)]).into_string();
+        assert_eq!(addresses("legacy", std::slice::from_ref(&well)).into_string(), "");
+        let shown = addresses("legacy", &[well, address(AddressState::Ejected, 7)]).into_string();
         for word in ["agents.example:9000", "10.0.0.1:9000", ">healthy<", ">ejected<", ">7<", ">3<"] {
             assert!(shown.contains(word), "{word}: {shown}");
         }
-        assert!(!addresses(&[address(AddressState::Unhealthy, 0)]).into_string().is_empty());
+        assert!(!addresses("legacy", &[address(AddressState::Unhealthy, 0)]).into_string().is_empty());
     }
 
     #[test]

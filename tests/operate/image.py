@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 from deployed import DEPLOY, Containerfile, build, containers_of, inside_venv, pod_of
 from stage import ROOT, Checks
@@ -38,7 +39,10 @@ CLONE_NEWNS = 0x20000
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 
 # The host's own words for somebody else's task, and the proxy's.
-ASK = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "acme/5d2f"}})
+# Of the demo's legacy host: the task that is somebody else's.
+FOREIGN = "acme/5d2f6a7b8c9d0e1f2a3b4c"
+REST = f"/rest/tasks/{quote(FOREIGN, safe='')}"
+ASK = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": FOREIGN}})
 OWN, REPAIRED = "run_forbidden", "TASK_NOT_FOUND"
 
 
@@ -298,7 +302,7 @@ def sidecar(node, checks):
         with node.pod(objects, workload) as containers:
             port = behind(objects, "agent", workload)
             checks.check(port == (9000 if folder == "app" else 8080), f"{folder}: the Service leads to {port}")
-            said, said_rest = ask(port)[1], ask(port, "/rest/tasks/acme%2F5d2f", None)[1]
+            said, said_rest = ask(port)[1], ask(port, REST, None)[1]
             checks.check(rpc in said, f"{folder}: JSON-RPC says {said}")
             checks.check((rest == REPAIRED) == (REPAIRED in said_rest), f"{folder}: HTTP+JSON says {said_rest}")
             for container in containers:

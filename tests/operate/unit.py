@@ -139,7 +139,9 @@ mode = "MODE"
 path = "/a2a"
 binding = "JSONRPC"
 """
-ASK = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "acme/5d2f"}})
+# Of the demo's legacy host: the task that is somebody else's.
+FOREIGN = "acme/5d2f6a7b8c9d0e1f2a3b4c"
+ASK = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": FOREIGN}})
 
 
 def offline(checks):
