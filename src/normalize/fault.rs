@@ -364,7 +364,8 @@ impl Judge<'_> {
             "unsupported_media_type" => Kind::A2a(A2aError::ContentTypeNotSupported),
             _ => match class {
                 400 | 422 => Kind::Rpc(RpcError::InvalidParams),
-                404 => {
+                // F-8: on a call that names a task the method is there.
+                404 if !self.named => {
                     rules.insert(Rule::F8);
                     Kind::Rpc(RpcError::MethodNotFound)
                 }

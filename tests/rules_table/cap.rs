@@ -99,6 +99,30 @@ fn c2_on_http_json() {
 }
 
 #[test]
+fn c2_behind_a_second_proxy_it_is_still_that_answer() {
+    let details = json!([{"@type": ERROR_INFO, "reason": "CONTENT_TYPE_NOT_SUPPORTED",
+        "metadata": {"mediaType": "a".repeat(5000)}}]);
+    let status =
+        json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "x", "details": details}});
+    let send = Request::http(Method::POST, "/rest/message:send").body("{}");
+    let rpc = json!({"code": -32005, "message": "x", "data": {"mediaType": "a".repeat(5000)}});
+    for (host, request, answer) in [
+        (Host::http(), &send, Answer::json(400, &status)),
+        (Host::http(), &send, Answer::json(503, &status)),
+        (Host::http(), &send, Answer::json(404, &status)),
+        (Host::rpc(), &Request::send(), Answer::error(200, &rpc)),
+        (Host::rpc(), &Request::send(), Answer::error(500, &rpc)),
+    ] {
+        let once = host.clone().policy(|p| p.response_cap_bytes = 4096).run(request, &answer);
+        assert_eq!(once.outcome.verdict, Verdict::Overflow, "{}", once.text());
+        let again = Answer::raw(once.status, once.body.clone());
+        let twice = host.run(request, &again);
+        assert!(twice.passed(&again), "{} became {}", once.text(), twice.text());
+        assert_eq!(twice.outcome.verdict, Verdict::Conformant);
+    }
+}
+
+#[test]
 fn c3_the_intake_is_bounded_and_the_rest_unread() {
     let host = Host::rpc().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 8192));
     let body = format!(

@@ -275,6 +275,9 @@ fn f4_every_row_of_the_table_on_a_task_addressed_call() {
         ("workspace_too_large", 200, "SendMessage", On(-32600, 413)),
         ("version_conflict", 409, "SendMessage", Code(-32600)),
         ("client_version_unsupported", 426, "GetTask", Code(-32600)),
+        ("credential_not_found", 422, "GetTask", Code(-32600)),
+        ("pack_version_not_found", 200, "SendMessage", Code(-32600)),
+        ("interrupt_expired", 200, CANCEL, Code(-32600)),
         ("internal_error", 500, "GetTask", On(-32603, 500)),
         ("runner_unavailable", 503, "GetTask", On(-32603, 503)),
         ("credential_unavailable", 501, "GetTask", On(-32603, 501)),
@@ -290,6 +293,21 @@ fn f4_every_row_of_the_table_on_a_task_addressed_call() {
         is_valid(&seen, &why);
         assert!(!seen.text().contains("acme"), "{why}");
     }
+}
+
+#[test]
+fn f4_a_404_code_is_no_missing_route_where_a_task_is_named() {
+    let request = Request::http(Method::GET, "/rest/tasks/t-1");
+    let seen = Host::http().run(&request, &Answer::envelope(422, "credential_not_found"));
+    assert_eq!(
+        (seen.status, seen.reason().as_deref()),
+        (400, Some("CREDENTIAL_NOT_FOUND")),
+        "{}",
+        seen.text()
+    );
+    // A 404 would be "not found" behind a second proxy (E-5).
+    let again = Answer::raw(seen.status, seen.body.clone());
+    assert!(Host::http().run(&request, &again).passed(&again));
 }
 
 #[test]
