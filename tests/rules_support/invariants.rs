@@ -485,9 +485,12 @@ pub fn no_marker_leaves(host: &Host, request: &Request, answer: &Answer, seen: &
     let open = host.policy.disclosure.messages == a2a_errata::normalize::Messages::Upstream
         || !host.policy.disclosure.metadata_keys.is_empty()
         || !host.policy.disclosure.headers.is_empty();
-    let asked = String::from_utf8_lossy(&request.body).contains(MARKER) || request.path.contains(MARKER);
-    let asked =
-        asked || request.headers.values().any(|v| String::from_utf8_lossy(v.as_bytes()).contains(MARKER));
+    // What the request says itself may be echoed.
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(MARKER);
+    let asked = said(&reading::as_utf8(&request.body))
+        || said(request.path.as_bytes())
+        || request.headers.values().any(|v| said(v.as_bytes()))
+        || coded(&request.headers);
     if seen.host_head || seen.unbound || open || asked || is_stream(&answer.headers) {
         return Ok(());
     }

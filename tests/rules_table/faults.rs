@@ -310,6 +310,28 @@ fn f4_a_404_code_is_no_missing_route_where_a_task_is_named() {
     assert!(Host::http().run(&request, &again).passed(&again));
 }
 
+/// E-5: on HTTP+JSON an OpenWOP reason is all that tells the errors of a 400 apart, so it decides.
+#[test]
+fn f4_a_reason_means_the_same_behind_a_second_proxy() {
+    let send = Request::http(Method::POST, "/rest/message:send").body("{}");
+    let info = |reason: &str| json!([{"@type": ERROR_INFO, "reason": reason, "domain": "openwop.dev"}]);
+    let status = |code: u16, reason: &str| json!({"error": {"code": code, "status": "INVALID_ARGUMENT", "message": "not so", "details": info(reason)}});
+    let rpc = |code: i64, reason: &str| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "not so", "data": info(reason)}});
+    for (answer, message) in [
+        (Answer::json(422, &status(403, "VERSION_CONFLICT")), "Request payload validation error"),
+        (Answer::json(422, &status(422, "VALIDATION_ERROR")), "not so"),
+        (Answer::json(400, &status(400, "VERSION_CONFLICT")), "Request payload validation error"),
+        (Answer::json(400, &rpc(-32602, "VERSION_CONFLICT")), "Request payload validation error"),
+        (Answer::json(400, &rpc(-32600, "VALIDATION_ERROR")), "not so"),
+        (Answer::json(400, &rpc(-32700, "ACME_BROKEN")), "Request payload validation error"),
+    ] {
+        let once = Host::http().run(&send, &answer);
+        assert_eq!((once.status, &once.error()["message"]), (400, &json!(message)), "{}", once.text());
+        let again = Answer::raw(once.status, once.body.clone());
+        assert!(Host::http().run(&send, &again).passed(&again), "{}", once.text());
+    }
+}
+
 #[test]
 fn f4_every_row_of_the_table_on_other_calls() {
     use Want::{Code, NotFound, On};
