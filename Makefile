@@ -9,7 +9,7 @@ TOOLS := target/tools
 CARGO_DENY_VERSION := 0.20.2
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
-.PHONY: help setup build demo test test-dashboards test-page bench clean-interop cargo-deny
+.PHONY: help setup build demo test test-dashboards test-page fuzz bench clean-interop cargo-deny
 .PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
 
 help: ## List what there is to do
@@ -34,11 +34,15 @@ test-dashboards: build ## Try board and alerts with a real Prometheus
 test-page: build ## Try the status page in headless Chromium; screenshots in target/ci
 	@tests/operate/page.py --bin $(BIN)
 
+fuzz: setup ## Run each fuzz target for FUZZ_SECONDS (60); ends with a table
+	@fuzz/run
+
 lint: cargo-deny ## Check format, lints, documentation and dependencies; goes on after a failure
 	@$(MAKE) --no-print-directory --keep-going lint-format lint-clippy lint-docs lint-dependencies
 
 lint-format:
 	@cargo fmt --check
+	@cargo fmt --check --manifest-path fuzz/Cargo.toml
 
 lint-clippy:
 	@cargo clippy --all-targets --locked -- -D warnings
