@@ -1,6 +1,12 @@
 //! The proxy's JSON reading against the parsers that clients use, Python's and Node's: no client may read a document
 //! that the proxy found unreadable, nor a member that it did not see. `JSON_DOCUMENTS` sets how many are tried.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::format_collect
+)]
 
 mod rules_support;
 
@@ -16,7 +22,7 @@ use serde_json::Value;
 struct Dice(u64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
+    fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,7 +31,7 @@ impl Dice {
     }
 
     fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % n as u64).unwrap()
+        usize::try_from(self.roll() % n as u64).unwrap()
     }
 
     fn of<T: Copy>(&mut self, list: &[T]) -> T {

@@ -25,7 +25,7 @@ pub fn all(host: &Host, request: &Request, answer: &Answer, cuts: (&Split, &Spli
     hold("E-1, passed or valid", passed_or_valid(host, request, answer, &seen))?;
     hold("S-2, events", events_in_shape(host, request, answer, &seen))?;
     hold("C-1, cap", within_the_cap(host, &seen))?;
-    hold("C-3, held", holds_little(host, request, answer, &seen))?;
+    hold("C-3, held", holds_little(host, answer, &seen))?;
     hold("D-3, headers", no_header_of_the_hosts(host, &seen))?;
     hold("Q-1, id", never_an_id_of_others(host, request, &seen))?;
     hold("O-1, one answer", one_not_found(host, request, answer, &seen))?;
@@ -256,14 +256,13 @@ pub fn within_the_cap(host: &Host, seen: &Seen) -> Result<(), String> {
 }
 
 /// What is held back of an answer is bounded by the intake, whatever comes (C-3).
-pub fn holds_little(host: &Host, request: &Request, answer: &Answer, seen: &Seen) -> Result<(), String> {
+pub fn holds_little(host: &Host, answer: &Answer, seen: &Seen) -> Result<(), String> {
     if host.order == Order::AnswerFirst {
         return Ok(()); // what came before the request had been read is for the shell to bound
     }
     let piece = answer.split.pieces(&answer.body).iter().map(|p| p.len()).max().unwrap_or(0);
     // As it came and decoded, the piece that took it over, and what one step of decoding gives.
     let bound = 2 * (host.policy.intake_bytes + piece) + 16 * 1024;
-    _ = request;
     expect(seen.most_held <= bound, || format!("{} bytes held for a bound of {bound}", seen.most_held))
 }
 

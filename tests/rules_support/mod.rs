@@ -404,6 +404,9 @@ impl Host {
         if self.order == Order::AnswerFirst {
             read_request(&mut exchange, request);
             drain(&mut exchange, answer, &mut seen);
+            if seen.finish == Finish::PassRest && matches!(answer.ending, Ending::Fail(_)) {
+                seen.finish = Finish::Abort; // the rest is that end
+            }
         }
         seen.outcome = exchange.outcome().clone();
         if seen.host_head {

@@ -149,6 +149,19 @@ fn c3_the_intake_is_bounded_and_the_rest_unread() {
     }
 }
 
+/// what comes while the rest of the request is awaited is not read, but passes if the answer does.
+#[test]
+fn c3_what_passes_over_the_intake_passes_whole() {
+    let host = Host::rpc().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 4096));
+    for size in [5000, 20_000] {
+        let answer = Answer::raw(302, "x".repeat(size)).split(Split::Every(1000));
+        for order in [Order::RequestFirst, Order::AnswerFirst] {
+            let seen = host.clone().order(order).run(&Request::send(), &answer);
+            assert!(seen.passed(&answer), "{order:?}: {} of {size} bytes", seen.body.len());
+        }
+    }
+}
+
 #[test]
 fn c3_a_compressed_bomb_is_bounded_by_it_too() {
     use std::io::Write;
