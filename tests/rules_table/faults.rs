@@ -541,6 +541,18 @@ fn f6_what_parsers_disagree_about_is_never_forwarded() {
 }
 
 #[test]
+fn f6_no_doubled_member_leaves_in_a_detail() {
+    for kind in ["PreconditionFailure", "QuotaFailure"] {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32004,"message":"x","data":[{{"@type":"type.googleapis.com/google.rpc.{kind}","violations":[{{"description":"one","subject":"app","description":"two"}}]}}]}}}}"#
+        );
+        let seen = Host::rpc().run(&Request::send(), &Answer::raw(200, body));
+        is_valid(&seen, kind);
+        assert_eq!(seen.error()["data"][1]["violations"], json!([{"subject": "app", "description": "two"}]));
+    }
+}
+
+#[test]
 fn f6_utf16_and_utf32_are_read() {
     let text = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"message":"No"}}"#;
     let forms: [Vec<u8>; 4] = [
