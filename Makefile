@@ -10,7 +10,8 @@ CARGO_DENY_VERSION := 0.20.2
 CARGO_CYCLONEDX_VERSION := 0.5.9
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
-.PHONY: help setup build demo test test-dashboards test-page test-deploy bench release clean-interop cargo-deny cargo-cyclonedx
+.PHONY: help setup build demo test test-dashboards test-page test-deploy fuzz bench release clean-interop
+.PHONY: cargo-deny cargo-cyclonedx
 .PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
 
 help: ## List what there is to do
@@ -40,11 +41,15 @@ test-deploy: build ## Check deploy/: manifests, image, systemd unit
 	@tests/operate/image.py --bin $(BIN)
 	@tests/operate/unit.py --bin $(BIN)
 
+fuzz: setup ## Run each fuzz target for FUZZ_SECONDS (60); ends with a table
+	@fuzz/run
+
 lint: cargo-deny ## Check format, lints, documentation and dependencies; goes on after a failure
 	@$(MAKE) --no-print-directory --keep-going lint-format lint-clippy lint-docs lint-dependencies
 
 lint-format:
 	@cargo fmt --check
+	@cargo fmt --check --manifest-path fuzz/Cargo.toml
 
 lint-clippy:
 	@cargo clippy --all-targets --locked -- -D warnings

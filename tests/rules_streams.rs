@@ -769,6 +769,25 @@ fn q1_an_early_stream_that_dies_is_still_correlated() {
 
 // S-1: lines of JSON.
 
+/// One JSON document that is called a stream, blank lines before it: no event, and no bytes that go by unread.
+#[test]
+fn s1_a_document_behind_blank_lines_is_one_in_any_split() {
+    for blanks in [1, 63, 64, 65, 1000, 4095, 4096, 5000] {
+        let mut body = vec![b'\n'; blanks];
+        body.extend_from_slice(BAD.as_bytes());
+        let whole = Host::rpc().run(&Request::send(), &sse(body.clone()));
+        if blanks < 4096 {
+            assert_eq!(whole.text(), SHAPED, "{blanks}");
+        }
+        for split in
+            [Split::Every(1), Split::Every(63), Split::At(64), Split::At(blanks), Split::At(blanks + 1)]
+        {
+            let cut = Host::rpc().run(&Request::send(), &sse(body.clone()).split(split.clone()));
+            assert_eq!(cut.visible(), whole.visible(), "{blanks} {split:?}");
+        }
+    }
+}
+
 #[test]
 fn s1_ndjson_line_by_line() {
     for end in ["\n", "\r\n"] {

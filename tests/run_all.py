@@ -3,9 +3,9 @@
 
 Usage:  tests/run_all.py       (`make test`; one step after the other, a failed one does not stop the others)
 
-Steps: cargo's tests, one release build, and against it the black-box cases, `explain` on each of them, the dashboards with a
-real Prometheus, the status page in Chromium, what deploy/ says and does, the interop run with real SDKs, and `probe` against those. When TEST_SUMMARY
-is set, the closing line is written there too.
+Steps: cargo's tests, each fuzz target for FUZZ_SECONDS (60), one release build, and against it the black-box cases,
+`explain` on each of them, the dashboards with a real Prometheus, the status page in Chromium, what deploy/ says and does,
+the interop run with real SDKs, and `probe` against those. When TEST_SUMMARY is set, the closing line is written there too.
 """
 import contextlib
 import os
@@ -24,6 +24,7 @@ PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 # title, command, seconds it may take, whether it needs the binary
 STEPS = (
     ("unit and integration", ["cargo", "test", "--locked", "--no-fail-fast"], 2400, False),
+    ("fuzzing", [sys.executable, "fuzz/run"], 2400, False),
     ("release build", ["cargo", "build", "--release", "--locked", "--bin", "a2a-errata"], 2400, False),
     ("black box", [sys.executable, "tests/black_box/check.py", "--bin", BINARY], 1200, True),
     ("black box, explained", [sys.executable, "tests/black_box/explain.py", "--bin", BINARY], 600, True),

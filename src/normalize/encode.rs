@@ -308,10 +308,16 @@ impl Frame<'_> {
             .elements()
             .iter()
             .map(|row| {
-                let kept = row.members().iter().filter(|(name, value)| {
-                    members.contains(&&**name) && value.as_str().is_some_and(|text| self.gate.admits(text))
+                let all = row.members();
+                // Of doubled members the last one counts (F-6).
+                let is_last =
+                    |n: usize, name: &str| !all.iter().skip(n + 1).any(|(other, _)| **other == *name);
+                let kept = all.iter().enumerate().filter(|(n, (name, value))| {
+                    members.contains(&&**name)
+                        && is_last(*n, name)
+                        && value.as_str().is_some_and(|text| self.gate.admits(text))
                 });
-                Node::Object(kept.cloned().collect())
+                Node::Object(kept.map(|(_, member)| member.clone()).collect())
             })
             .filter(|row| !row.members().is_empty())
             .collect();

@@ -243,6 +243,11 @@ impl Exchange {
         if self.is_observing() && !matches!(self.phase, Phase::Passing) {
             self.out.push_back(Output::Body(bytes.clone()));
         }
+        if let Phase::Due(held, Over::Intake) = &mut self.phase {
+            // None of it is read any more, but what passes after all passes whole.
+            held.raw_len += bytes.len();
+            return held.pieces.push(bytes);
+        }
         if let Phase::Streaming(stream) = &mut self.phase {
             // Called a stream but is one JSON document: clients find no event in it, and the bytes of an
             // error must not go by unread.

@@ -291,6 +291,7 @@ impl Judge<'_> {
             }
             kind => kind,
         };
+        let kind = if is_http { told_by_reason(kind, &evidence) } else { kind };
         if status >= 400 && matches!(kind, Kind::A2a(_)) {
             rules.insert(Rule::F10);
         }
@@ -370,7 +371,8 @@ impl Judge<'_> {
             "unsupported_media_type" => Kind::A2a(A2aError::ContentTypeNotSupported),
             _ => match class {
                 400 | 422 => Kind::Rpc(RpcError::InvalidParams),
-                404 => {
+                // F-8: on a call that names a task the method is there.
+                404 if !self.named => {
                     rules.insert(Rule::F8);
                     Kind::Rpc(RpcError::MethodNotFound)
                 }
@@ -565,6 +567,21 @@ fn says_params(evidence: &Evidence) -> bool {
     match openwop::status_of_reason(reason) {
         Some(status) => matches!(status, 400 | 422),
         None => evidence.message.as_deref() != Some(RpcError::InvalidRequest.message()),
+    }
+}
+
+/// On HTTP+JSON an OpenWOP reason stands in place of what tells the errors of a 400 apart, so it decides which of them is
+/// meant: here as behind a second proxy, which has nothing else to go by (E-5).
+fn told_by_reason(kind: Kind, evidence: &Evidence) -> Kind {
+    let Some(reason) = &evidence.openwop_reason else { return kind };
+    match (kind, openwop::status_of_reason(reason)) {
+        (
+            Kind::Rpc(RpcError::Parse | RpcError::InvalidRequest | RpcError::InvalidParams),
+            Some(400 | 422),
+        ) => Kind::Rpc(RpcError::InvalidParams),
+        (Kind::Rpc(RpcError::Parse | RpcError::InvalidRequest | RpcError::InvalidParams), Some(_))
+        | (Kind::Rpc(RpcError::Parse), None) => Kind::Rpc(RpcError::InvalidRequest),
+        (kind, _) => kind,
     }
 }
 

@@ -25,8 +25,8 @@ use crate::protocol::tree::{self, Node};
 /// Bytes that one read may decode to: a stream cannot be told to wait, so a bomb ends it (C-3).
 const DECODED_AT_ONCE: usize = 64 << 20;
 
-/// Blank bytes that may come before a document.
-const LEAD_MAX: usize = 64;
+/// Blank bytes that may come before a document: what follows as many more is no error that a client reads.
+const LEAD_MAX: usize = JUDGED_WHOLE;
 
 /// Bytes of data that are looked at before it is asked whether they were enough: a success says so in its
 /// first forty, and the rest of it is not parsed (S-2).
@@ -167,15 +167,17 @@ impl Stream {
     /// Some if the stream begins, with these bytes, as a JSON object or array: no field of an event
     /// does. What came before them is blank.
     pub(super) fn lead_of_document(&mut self, bytes: &Bytes) -> Option<Bytes> {
-        let lead = self.lead.as_mut().filter(|lead| lead.len() < LEAD_MAX)?;
+        let lead = self.lead.as_mut()?;
         let blank = |b: &u8| b.is_ascii_whitespace() || sse::MARK.contains(b);
-        match bytes.iter().find(|b| !blank(b)) {
-            None => {
+        // Counted from the stream's first byte, so that it does not matter how the bytes come (F-9).
+        let room = LEAD_MAX.saturating_sub(lead.len());
+        match bytes.iter().take(room).find(|b| !blank(b)) {
+            None if bytes.len() < room => {
                 lead.extend_from_slice(bytes);
                 None
             }
             Some(b'{' | b'[') => self.lead.take().map(Bytes::from),
-            Some(_) => {
+            Some(_) | None => {
                 self.lead = None;
                 None
             }

@@ -189,6 +189,17 @@ fn says_not_found_already(shaped: &Shaped, material: &Material<'_>) -> bool {
     })
 }
 
+/// C-2's answer, behind a second proxy, is still that answer, whatever its status would say by itself (E-5).
+fn says_overflow(frame: &Frame<'_>, material: &Material<'_>, root: &Node) -> bool {
+    let message = root.get("error").and_then(|error| error.get("message"));
+    if message.and_then(Node::as_str) != Some(encode::OVERFLOW) {
+        return false;
+    }
+    let ours = frame.overflow(material.status);
+    (material.any_status || ours.status == material.status)
+        && tree::parse(&ours.body).is_ok_and(|ours| says_the_same(&ours.root, root))
+}
+
 fn without_metadata(node: &Node) -> Node {
     match node {
         Node::Object(members) => {
@@ -202,6 +213,9 @@ fn without_metadata(node: &Node) -> Node {
 
 /// E-9: the host says exactly what the rules allow, additions of ours aside.
 fn says_so_already(fault: &Fault, frame: &Frame<'_>, material: &Material<'_>, root: &Node) -> bool {
+    if says_overflow(frame, material, root) {
+        return true;
+    }
     // Most answers that are not in shape show it at once: their data is missing or no list.
     let is_a2a = matches!(fault.kind, Kind::A2a(_));
     let details = root.get("error").and_then(|error| error.get("data").or_else(|| error.get("details")));

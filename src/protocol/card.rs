@@ -95,23 +95,24 @@ fn major_minor(version: &str) -> String {
 
 /// Authority and path of an `http(s)` URL or of a relative one.
 fn place(url: &str) -> Option<(Option<String>, String)> {
-    let (authority, path) = match url.split_once("://") {
+    let below_scheme = match url.split_once("://") {
         Some((scheme, rest)) => {
             if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
                 return None;
             }
-            let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-            let (authority, path) = rest.split_at_checked(end)?;
+            Some(rest)
+        }
+        // A relative one may name an authority too.
+        None => url.strip_prefix("//"),
+    };
+    let (authority, path) = match below_scheme {
+        Some(rest) => {
+            let (authority, path) =
+                rest.split_at_checked(rest.find(['/', '?', '#']).unwrap_or(rest.len()))?;
             let authority = authority.rsplit('@').next().unwrap_or(authority);
             (Some(authority.to_ascii_lowercase()).filter(|a| !a.is_empty()), path)
         }
-        None => match url.strip_prefix("//") {
-            Some(rest) => {
-                let (authority, _) = rest.split_at_checked(rest.find('/').unwrap_or(rest.len()))?;
-                (Some(authority.to_ascii_lowercase()), rest.strip_prefix(authority)?)
-            }
-            None => (None, url),
-        },
+        None => (None, url),
     };
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -142,6 +143,21 @@ mod tests {
                 listed(None, "/relative", CardBinding::JsonRpc, "0.3"),
             ]
         );
+    }
+
+    #[test]
+    fn i1_a_relative_url_may_name_an_authority() {
+        for (url, authority, path) in [
+            ("//Agent.example/a2a/", Some("agent.example"), "/a2a"),
+            ("//agent.example?x=/1", Some("agent.example"), ""),
+            ("//user@agent.example:8443#/x", Some("agent.example:8443"), ""),
+            ("///a2a", None, "/a2a"),
+            ("a2a?x=//b", None, "/a2a"),
+        ] {
+            let card = serde_json::json!({"supportedInterfaces": [{"url": url}]}).to_string();
+            let want = vec![listed(authority, path, CardBinding::JsonRpc, "1.0")];
+            assert_eq!(read(card.as_bytes()).unwrap(), want, "{url}");
+        }
     }
 
     #[test]

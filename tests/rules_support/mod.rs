@@ -11,6 +11,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 
+pub mod grammar;
+pub mod invariants;
+pub mod reading;
 pub mod strict;
 
 pub const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
@@ -25,6 +28,8 @@ pub enum Split {
     At(usize),
     /// Pieces of this length.
     Every(usize),
+    /// Pieces of these lengths, over and over.
+    Lengths(Vec<usize>),
 }
 
 impl Split {
@@ -36,6 +41,18 @@ impl Split {
                 vec![a, b]
             }
             Split::Every(n) => bytes.chunks((*n).max(1)).collect(),
+            Split::Lengths(lengths) => {
+                let mut pieces = Vec::new();
+                let mut rest = bytes;
+                let mut lengths = lengths.iter().cycle();
+                while !rest.is_empty() {
+                    let length = lengths.next().map_or(rest.len(), |n| (*n).clamp(1, rest.len()));
+                    let (piece, after) = rest.split_at(length);
+                    pieces.push(piece);
+                    rest = after;
+                }
+                pieces
+            }
         }
     }
 }
@@ -221,6 +238,8 @@ pub struct Seen {
     pub body: Vec<u8>,
     pub finish: Finish,
     pub closes_upstream: bool,
+    /// Bytes of the host's answer that were held back at once, at the most.
+    pub most_held: usize,
     pub outcome: Outcome,
 }
 
@@ -347,6 +366,7 @@ impl Host {
             body: Vec::new(),
             finish: Finish::Open,
             closes_upstream: false,
+            most_held: 0,
             outcome: Outcome::default(),
         };
         let Some(mut exchange) = self.exchange(request) else {
@@ -354,7 +374,10 @@ impl Host {
             seen.host_head = true;
             seen.headers = answer.headers.clone();
             seen.body.clone_from(&answer.body);
-            seen.finish = Finish::PassRest;
+            seen.finish = match answer.ending {
+                Ending::End | Ending::Open => Finish::PassRest,
+                Ending::Fail(_) => Finish::Abort,
+            };
             return seen;
         };
         if self.order == Order::RequestFirst {
@@ -368,6 +391,7 @@ impl Host {
                 continue;
             }
             exchange.piece(Bytes::copy_from_slice(piece));
+            seen.most_held = seen.most_held.max(exchange.held_bytes());
             drain(&mut exchange, answer, &mut seen);
         }
         match answer.ending {
@@ -380,6 +404,9 @@ impl Host {
         if self.order == Order::AnswerFirst {
             read_request(&mut exchange, request);
             drain(&mut exchange, answer, &mut seen);
+            if seen.finish == Finish::PassRest && matches!(answer.ending, Ending::Fail(_)) {
+                seen.finish = Finish::Abort; // the rest is that end
+            }
         }
         seen.outcome = exchange.outcome().clone();
         if seen.host_head {
@@ -402,6 +429,7 @@ impl Host {
             body: Vec::new(),
             finish: Finish::Open,
             closes_upstream: false,
+            most_held: 0,
             outcome: Outcome::default(),
         };
         drain(&mut exchange, &nothing, &mut seen);
@@ -479,22 +507,49 @@ const TYPES: &[&str] = &[
     "type.googleapis.com/google.protobuf.Struct",
 ];
 
-/// What is wrong with an answer that should be normalized, if anything (section 4).
+/// What is wrong with an answer of the proxy's own, if anything (section 4).
 pub fn faults_of(body: &[u8], binding: Binding, cap: usize) -> Result<(), String> {
+    faults_in_any_order(body, binding, cap)?;
+    let value = strict::parse(body)?;
+    let names = |value: &Value| -> Vec<String> {
+        value.as_object().into_iter().flat_map(|map| map.keys().cloned()).collect()
+    };
+    let (root, error): (&[&str], &[&str]) = match binding {
+        Binding::JsonRpc => (&["jsonrpc", "id", "error"], &["code", "message", "data"]),
+        Binding::HttpJson => (&["error"], &["code", "status", "message", "details"]),
+    };
+    // A host may write an empty map; ours is left out.
+    let details = value["error"].get("data").or_else(|| value["error"].get("details"));
+    if details.and_then(Value::as_array).into_iter().flatten().any(|d| d["metadata"] == serde_json::json!({}))
+    {
+        return Err("empty metadata".into());
+    }
+    for (have, want) in [(names(&value), root), (names(&value["error"]), error)] {
+        if !want.starts_with(&have.iter().map(String::as_str).collect::<Vec<_>>()) {
+            return Err(format!("members in the order {have:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The same for one of a host that may pass as it is: the order of its members is the host's (E-9).
+pub fn faults_in_any_order(body: &[u8], binding: Binding, cap: usize) -> Result<(), String> {
     if body.len() > cap {
         return Err(format!("{} bytes over the cap", body.len() - cap));
     }
     let value = strict::parse(body)?;
     let root = value.as_object().ok_or("no object")?;
-    let names: Vec<&str> = root.keys().map(String::as_str).collect();
+    let mut names: Vec<&str> = root.keys().map(String::as_str).collect();
+    names.sort_unstable();
     let error = root.get("error").and_then(Value::as_object).ok_or("no error object")?;
-    let members: Vec<&str> = error.keys().map(String::as_str).collect();
+    let mut members: Vec<&str> = error.keys().map(String::as_str).collect();
+    members.sort_unstable();
     let details = match binding {
         Binding::JsonRpc => {
-            if names != ["jsonrpc", "id", "error"] || root["jsonrpc"] != "2.0" {
+            if names != ["error", "id", "jsonrpc"] || root["jsonrpc"] != "2.0" {
                 return Err(format!("members {names:?}"));
             }
-            if !matches!(members.as_slice(), ["code", "message"] | ["code", "message", "data"]) {
+            if !matches!(members.as_slice(), ["code", "message"] | ["code", "data", "message"]) {
                 return Err(format!("members {members:?}"));
             }
             error.get("data")
@@ -505,7 +560,7 @@ pub fn faults_of(body: &[u8], binding: Binding, cap: usize) -> Result<(), String
             }
             if !matches!(
                 members.as_slice(),
-                ["code", "status", "message"] | ["code", "status", "message", "details"]
+                ["code", "message", "status"] | ["code", "details", "message", "status"]
             ) {
                 return Err(format!("members {members:?}"));
             }
@@ -538,7 +593,7 @@ pub fn faults_of(body: &[u8], binding: Binding, cap: usize) -> Result<(), String
         if kind == ERROR_INFO {
             let metadata = match detail.get("metadata") {
                 None => continue,
-                Some(Value::Object(map)) if !map.is_empty() => map,
+                Some(Value::Object(map)) => map,
                 Some(other) => return Err(format!("metadata {other}")),
             };
             if metadata.values().any(|v| !v.is_string()) {

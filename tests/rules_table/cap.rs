@@ -99,6 +99,30 @@ fn c2_on_http_json() {
 }
 
 #[test]
+fn c2_behind_a_second_proxy_it_is_still_that_answer() {
+    let details = json!([{"@type": ERROR_INFO, "reason": "CONTENT_TYPE_NOT_SUPPORTED",
+        "metadata": {"mediaType": "a".repeat(5000)}}]);
+    let status =
+        json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "x", "details": details}});
+    let send = Request::http(Method::POST, "/rest/message:send").body("{}");
+    let rpc = json!({"code": -32005, "message": "x", "data": {"mediaType": "a".repeat(5000)}});
+    for (host, request, answer) in [
+        (Host::http(), &send, Answer::json(400, &status)),
+        (Host::http(), &send, Answer::json(503, &status)),
+        (Host::http(), &send, Answer::json(404, &status)),
+        (Host::rpc(), &Request::send(), Answer::error(200, &rpc)),
+        (Host::rpc(), &Request::send(), Answer::error(500, &rpc)),
+    ] {
+        let once = host.clone().policy(|p| p.response_cap_bytes = 4096).run(request, &answer);
+        assert_eq!(once.outcome.verdict, Verdict::Overflow, "{}", once.text());
+        let again = Answer::raw(once.status, once.body.clone());
+        let twice = host.run(request, &again);
+        assert!(twice.passed(&again), "{} became {}", once.text(), twice.text());
+        assert_eq!(twice.outcome.verdict, Verdict::Conformant);
+    }
+}
+
+#[test]
 fn c3_the_intake_is_bounded_and_the_rest_unread() {
     let host = Host::rpc().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 8192));
     let body = format!(
@@ -121,6 +145,19 @@ fn c3_the_intake_is_bounded_and_the_rest_unread() {
         for split in [Split::Whole, Split::Every(1), Split::Every(4096)] {
             let seen = host.run(&Request::send(), &Answer::raw(200, body.clone()).split(split.clone()));
             assert_eq!(seen.code(), code, "{length} {split:?}");
+        }
+    }
+}
+
+/// what comes while the rest of the request is awaited is not read, but passes if the answer does.
+#[test]
+fn c3_what_passes_over_the_intake_passes_whole() {
+    let host = Host::rpc().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 4096));
+    for size in [5000, 20_000] {
+        let answer = Answer::raw(302, "x".repeat(size)).split(Split::Every(1000));
+        for order in [Order::RequestFirst, Order::AnswerFirst] {
+            let seen = host.clone().order(order).run(&Request::send(), &answer);
+            assert!(seen.passed(&answer), "{order:?}: {} of {size} bytes", seen.body.len());
         }
     }
 }

@@ -275,6 +275,9 @@ fn f4_every_row_of_the_table_on_a_task_addressed_call() {
         ("workspace_too_large", 200, "SendMessage", On(-32600, 413)),
         ("version_conflict", 409, "SendMessage", Code(-32600)),
         ("client_version_unsupported", 426, "GetTask", Code(-32600)),
+        ("credential_not_found", 422, "GetTask", Code(-32600)),
+        ("pack_version_not_found", 200, "SendMessage", Code(-32600)),
+        ("interrupt_expired", 200, CANCEL, Code(-32600)),
         ("internal_error", 500, "GetTask", On(-32603, 500)),
         ("runner_unavailable", 503, "GetTask", On(-32603, 503)),
         ("credential_unavailable", 501, "GetTask", On(-32603, 501)),
@@ -289,6 +292,43 @@ fn f4_every_row_of_the_table_on_a_task_addressed_call() {
         }
         is_valid(&seen, &why);
         assert!(!seen.text().contains("acme"), "{why}");
+    }
+}
+
+#[test]
+fn f4_a_404_code_is_no_missing_route_where_a_task_is_named() {
+    let request = Request::http(Method::GET, "/rest/tasks/t-1");
+    let seen = Host::http().run(&request, &Answer::envelope(422, "credential_not_found"));
+    assert_eq!(
+        (seen.status, seen.reason().as_deref()),
+        (400, Some("CREDENTIAL_NOT_FOUND")),
+        "{}",
+        seen.text()
+    );
+    // A 404 would be "not found" behind a second proxy (E-5).
+    let again = Answer::raw(seen.status, seen.body.clone());
+    assert!(Host::http().run(&request, &again).passed(&again));
+}
+
+/// E-5: on HTTP+JSON an OpenWOP reason is all that tells the errors of a 400 apart, so it decides.
+#[test]
+fn f4_a_reason_means_the_same_behind_a_second_proxy() {
+    let send = Request::http(Method::POST, "/rest/message:send").body("{}");
+    let info = |reason: &str| json!([{"@type": ERROR_INFO, "reason": reason, "domain": "openwop.dev"}]);
+    let status = |code: u16, reason: &str| json!({"error": {"code": code, "status": "INVALID_ARGUMENT", "message": "not so", "details": info(reason)}});
+    let rpc = |code: i64, reason: &str| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "not so", "data": info(reason)}});
+    for (answer, message) in [
+        (Answer::json(422, &status(403, "VERSION_CONFLICT")), "Request payload validation error"),
+        (Answer::json(422, &status(422, "VALIDATION_ERROR")), "not so"),
+        (Answer::json(400, &status(400, "VERSION_CONFLICT")), "Request payload validation error"),
+        (Answer::json(400, &rpc(-32602, "VERSION_CONFLICT")), "Request payload validation error"),
+        (Answer::json(400, &rpc(-32600, "VALIDATION_ERROR")), "not so"),
+        (Answer::json(400, &rpc(-32700, "ACME_BROKEN")), "Request payload validation error"),
+    ] {
+        let once = Host::http().run(&send, &answer);
+        assert_eq!((once.status, &once.error()["message"]), (400, &json!(message)), "{}", once.text());
+        let again = Answer::raw(once.status, once.body.clone());
+        assert!(Host::http().run(&send, &again).passed(&again), "{}", once.text());
     }
 }
 
@@ -497,6 +537,18 @@ fn f6_what_parsers_disagree_about_is_never_forwarded() {
         assert!(!seen.host_head, "{why}");
         assert_eq!((seen.status, seen.code(), seen.json()["id"].clone()), (200, code, json!(7)), "{why}");
         is_valid(&seen, why);
+    }
+}
+
+#[test]
+fn f6_no_doubled_member_leaves_in_a_detail() {
+    for kind in ["PreconditionFailure", "QuotaFailure"] {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32004,"message":"x","data":[{{"@type":"type.googleapis.com/google.rpc.{kind}","violations":[{{"description":"one","subject":"app","description":"two"}}]}}]}}}}"#
+        );
+        let seen = Host::rpc().run(&Request::send(), &Answer::raw(200, body));
+        is_valid(&seen, kind);
+        assert_eq!(seen.error()["data"][1]["violations"], json!([{"subject": "app", "description": "two"}]));
     }
 }
 
