@@ -168,6 +168,21 @@ fn an_address_that_nobody_listens_on_costs_no_request() {
     assert_flights(&proxy, 0);
 }
 
+/// However many of them.
+#[test]
+fn one_address_of_many_is_enough() {
+    let good = named("good");
+    let mut all: Vec<_> = (0..11).map(|_| nobody()).collect();
+    all.push(good.address);
+    for _ in 0..3 {
+        // Each time nothing is known of them yet.
+        let proxy = Proxy::start_with(settings(&all));
+        assert_eq!(from(&proxy.ask(post("/a2a", CALL))), "good");
+        all.rotate_left(4);
+    }
+    assert_eq!(good.requests().len(), 3);
+}
+
 /// P-1: in the interface's shape, whichever binding; with no checks it is what the last attempt came to.
 #[test]
 fn where_nobody_listens_it_is_502_and_where_nobody_is_well_503() {

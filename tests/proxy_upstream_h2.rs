@@ -384,6 +384,24 @@ fn a_refused_stream_is_sent_again() {
     }
     assert_eq!(host.requests().len(), 4);
 
+    // No other code promises that the host has not looked: what it has seen is not sent again.
+    for reason in [
+        Reason::NO_ERROR,
+        Reason::PROTOCOL_ERROR,
+        Reason::CANCEL,
+        Reason::CONNECT_ERROR,
+        Reason::ENHANCE_YOUR_CALM,
+        Reason::INADEQUATE_SECURITY,
+        Reason::HTTP_1_1_REQUIRED,
+    ] {
+        let host = Host::start(move |mut asked| async move { asked.answer.send_reset(reason) });
+        let proxy = self::proxy(&host);
+        for _ in 0..2 {
+            proxy.ask(post("/a2a", CALL)).assert_fault(502, "7");
+        }
+        assert_eq!(host.requests().len(), 2, "{reason:?}");
+    }
+
     // One that refuses everything is asked a bounded number of times; and another address does it.
     let refuses = Host::start(|mut asked| async move { asked.answer.send_reset(Reason::REFUSED_STREAM) });
     let alone = self::proxy(&refuses);

@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::group::{Lease, Verdict};
 use super::routes::{Host, Hosts};
-use super::service::MOST_ATTEMPTS;
+use super::service::MOST_ADDRESSES;
 use super::settings;
 use super::upstream::{Picked, Upstreams};
 use crate::normalize::{Binding, Interface};
@@ -335,7 +335,7 @@ async fn ask(
 /// A connection to the host: to another of its addresses if one cannot be reached.
 async fn reach(
     connector: &Connector,
-    upstreams: &Upstreams,
+    upstreams: &Arc<Upstreams>,
 ) -> Result<(Box<HttpPeer>, HttpSession, Lease), &'static str> {
     let mut tried = Vec::new();
     loop {
@@ -347,7 +347,7 @@ async fn reach(
         tried.push(lease.address.clone());
         lease.verdict = Verdict::Bad;
         upstreams.settle(lease);
-        if tried.len() >= MOST_ATTEMPTS || !upstreams.has_other(&tried) {
+        if tried.len() >= MOST_ADDRESSES || !upstreams.has_other(&tried) {
             return Err("the host could not be reached");
         }
     }

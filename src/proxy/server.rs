@@ -54,7 +54,7 @@ impl Assembly {
             work_stealing: false,
             upstream_keepalive_pool_size: POOL,
             // Retries are decided in `service`; this only bounds their number.
-            max_retries: service::MOST_ATTEMPTS,
+            max_retries: service::MOST_ATTEMPTS + service::MOST_ADDRESSES,
             // `SIGTERM` stops the listening at once; requests in flight have this long (Pingora's own
             // default is five minutes).
             grace_period_seconds: Some(settings.grace.as_secs()),

@@ -40,8 +40,10 @@ use crate::observe::{Finished, InFlight, Lane};
 /// How long a request's unread rest is read so that the connection can be used again.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Attempts at one request, at the most (P-2).
+/// Attempts at one request that got as far as a connection, at the most (P-2).
 pub const MOST_ATTEMPTS: usize = 8;
+/// Addresses that one request looks for a connection at, at the most.
+pub const MOST_ADDRESSES: usize = 64;
 
 /// The proxy, as Pingora sees it.
 pub struct Shell {
@@ -68,7 +70,9 @@ pub struct Call {
     lease: Option<Lease>,
     /// Addresses that the request failed at.
     tried: Vec<Arc<Address>>,
+    /// Failures so far, with a connection and without.
     attempts: usize,
+    misses: usize,
     first_failure: Option<Instant>,
     /// The attempt uses a connection that was used before.
     reused: bool,
@@ -194,7 +198,7 @@ impl Call {
     fn has_attempts_left(&mut self) -> bool {
         let first = *self.first_failure.get_or_insert_with(Instant::now);
         let patience = self.host.as_ref().map_or(Duration::ZERO, |host| host.timeouts.connect);
-        self.attempts < MOST_ATTEMPTS && first.elapsed() < patience
+        self.attempts < MOST_ATTEMPTS && self.misses < MOST_ADDRESSES && first.elapsed() < patience
     }
 
     /// The request failed here; whether there is another address to try.
@@ -264,7 +268,6 @@ impl ProxyHttp for Shell {
         };
         let Picked { mut peer, lease } = host.upstreams.pick(&call.tried).await?;
         call.lease = Some(lease);
-        call.attempts += 1;
         let options = &mut peer.options;
         // An upgrade is HTTP/1.1's own; a host that may speak either is asked in that.
         if options.alpn == ALPN::H1 || options.alpn == ALPN::H2H1 && session.is_upgrade_req() {
@@ -401,6 +404,11 @@ impl ProxyHttp for Shell {
         call.judge(if was_old { Verdict::Nothing } else { Verdict::Bad });
         let address = call.address();
         call.settle();
+        if was_old {
+            call.attempts += 1;
+        } else {
+            call.misses += 1;
+        }
         let is_left = call.is_left_by(address.clone().filter(|_| !was_old)) || was_old;
         let retry = is_left && call.has_attempts_left() && !session.retry_buffer_truncated();
         error.set_retry(retry);
@@ -425,6 +433,7 @@ impl ProxyHttp for Shell {
         _client_reused: bool,
     ) -> Box<Error> {
         call.unwrap(session);
+        call.attempts += 1;
         let unlooked = joined::is_unsent(&error) || is_unlooked_at(&error);
         let unseen = unlooked || *error.etype() == ErrorType::WriteError && !call.body_began;
         let (twice, untouched) = match &call.held {
@@ -565,13 +574,13 @@ fn no_byte_came(error: &Error) -> bool {
 const HTTP2_HEAD: &str = "while reading h2 header";
 const HTTP2_SENDING: &str = "while sending request";
 
-/// Whether the host has not looked at a request that it got over HTTP/2, and says so: it refused the stream, wants
-/// HTTP/1.1, or closes the connection and names the streams that it did not begin with (RFC 9113, 6.8, 7 and 8.7). Or the
-/// request did not get as far as the connection.
+/// Whether the host has not looked at a request that it got over HTTP/2, and says so: it refused the stream, or closes
+/// the connection and names the streams that it did not begin with; no other code promises that (RFC 9113, 6.8 and 8.7).
+/// Or the request did not get as far as the connection.
 fn is_unlooked_at(error: &Error) -> bool {
     let Some(cause) = http2_cause(error) else { return false };
     let context = error.context.as_ref().map_or("", |context| context.as_str());
-    let refused = matches!(cause.reason(), Some(h2::Reason::REFUSED_STREAM | h2::Reason::HTTP_1_1_REQUIRED));
+    let refused = cause.reason() == Some(h2::Reason::REFUSED_STREAM);
     context == HTTP2_SENDING
         || context == HTTP2_HEAD && cause.is_remote() && (cause.is_go_away() || cause.is_reset() && refused)
 }

@@ -1,7 +1,7 @@
 //! A host's upstreams: the group of addresses they make, and on what terms each is spoken to.
 //!
 //! Which address is next says [`super::group`]. Names are resolved when they are first needed and again after
-//! [`FRESH`]; until then, and when a resolver fails, the last answer stands. A host with a single address that needs
+//! [`FRESH`], beside the requests; until then, and when a resolver fails, the last answer stands. A host with a single address that needs
 //! no resolving costs no lock: there is nothing to choose.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use futures::future::join_all;
 use pingora::protocols::ALPN;
 use pingora::protocols::tls::CaType;
 use pingora::upstreams::peer::{HttpPeer, Peer as _};
@@ -43,6 +44,8 @@ pub struct Upstreams {
     members: ArcSwap<Members>,
     /// Addresses that are no members any more, while requests are under way there. Locked while members change.
     former: Mutex<Vec<Arc<Address>>>,
+    /// A task asks for the addresses of names.
+    refreshing: AtomicBool,
     group: Group,
     timeouts: Timeouts,
 }
@@ -54,8 +57,8 @@ struct Source {
     http2: Http2,
     literal: Option<SocketAddr>,
     resolved: ArcSwapOption<Resolved>,
-    /// Somebody is asking.
-    resolving: AtomicBool,
+    /// Held while somebody asks.
+    asking: tokio::sync::Mutex<()>,
     tls: Option<Tls>,
     ejections: IntCounter,
     checks: [IntCounter; 2],
@@ -130,7 +133,7 @@ impl Source {
             http2: upstream.http2,
             literal: upstream.address.parse().ok(),
             resolved: ArcSwapOption::empty(),
-            resolving: AtomicBool::new(false),
+            asking: tokio::sync::Mutex::default(),
             tls: upstream.tls.as_ref().map(|tls| Tls::new(&upstream.address, tls)),
             ejections: metrics.ejections(host, &upstream.address),
             checks: metrics.health_checks(host, &upstream.address),
@@ -172,36 +175,41 @@ impl Source {
         }
     }
 
-    /// Asks where it is, if that is due. Whether something else came of it.
+    /// It is to be asked where it is.
+    fn is_due(&self) -> bool {
+        self.literal.is_none()
+            && self.resolved.load().as_ref().is_none_or(|known| known.until <= Instant::now())
+    }
+
+    /// Asks where it is, unless somebody has just done so. Whether something else came of it.
     async fn resolve(&self, patience: Duration) -> bool {
-        let known = self.resolved.load_full();
-        let is_due =
-            self.literal.is_none() && known.as_ref().is_none_or(|known| known.until <= Instant::now());
-        // Whoever has an answer does not wait for somebody else's.
-        if !is_due || known.is_some() && self.resolving.swap(true, Ordering::Relaxed) {
+        tokio::time::timeout(patience, self.ask(patience)).await.unwrap_or_default()
+    }
+
+    async fn ask(&self, patience: Duration) -> bool {
+        let _asking = self.asking.lock().await;
+        if !self.is_due() {
             return false;
         }
-        let asked = tokio::time::timeout(patience, tokio::net::lookup_host(&*self.name)).await;
+        let known = self.resolved.load_full();
+        // A little less than whoever waits for it, so that what came of it is noted.
+        let asked = tokio::time::timeout(patience * 9 / 10, tokio::net::lookup_host(&*self.name)).await;
         let found = match asked {
             Ok(Ok(found)) => {
                 let mut addresses: Vec<_> = found.collect();
                 // Every time in the same order, each once.
                 addresses.sort_unstable();
                 addresses.dedup();
-                Some(Resolved { addresses, until: Instant::now() + FRESH })
+                Resolved { addresses, until: Instant::now() + FRESH }
             }
-            Ok(Err(_)) | Err(_) => known
-                .as_ref()
-                .map(|known| Resolved { addresses: known.addresses.clone(), until: Instant::now() + AGAIN }),
+            // Not every request is to wait for a resolver that fails.
+            Ok(Err(_)) | Err(_) => Resolved {
+                addresses: known.as_ref().map(|known| known.addresses.clone()).unwrap_or_default(),
+                until: Instant::now() + AGAIN,
+            },
         };
-        let is_new = match (&known, &found) {
-            (Some(known), Some(found)) => known.addresses != found.addresses,
-            (known, found) => known.is_some() != found.is_some(),
-        };
-        if let Some(found) = found {
-            self.resolved.store(Some(Arc::new(found)));
-        }
-        self.resolving.store(false, Ordering::Relaxed);
+        let is_new = known.is_none_or(|known| known.addresses != found.addresses);
+        self.resolved.store(Some(Arc::new(found)));
         is_new
     }
 }
@@ -228,6 +236,7 @@ impl Upstreams {
             only: None,
             members: ArcSwap::default(),
             former: Mutex::new(known),
+            refreshing: AtomicBool::new(false),
             group: host.group.clone(),
             timeouts: host.timeouts,
         };
@@ -280,14 +289,28 @@ impl Upstreams {
         self.members.store(Arc::new(Members::new(all)));
     }
 
-    /// Asks for the addresses of names, where that is due.
+    /// Asks for the addresses of all names for which that is due.
     async fn resolve(&self) {
-        let mut is_new = false;
-        for source in self.all.iter().filter(|source| source.literal.is_none()) {
-            is_new |= source.resolve(self.timeouts.connect).await;
-        }
-        if is_new {
+        let due = self.all.iter().filter(|source| source.is_due());
+        let found = join_all(due.map(|source| source.resolve(self.timeouts.connect))).await;
+        if found.contains(&true) {
             self.find_members();
+        }
+    }
+
+    /// As [`Self::resolve`]; who has an address does not wait for it.
+    async fn refresh(self: &Arc<Self>) {
+        if !self.all.iter().any(Source::is_due) {
+            return;
+        }
+        if self.members.load().all.is_empty() {
+            self.resolve().await;
+        } else if !self.refreshing.swap(true, Ordering::Relaxed) {
+            let this = self.clone();
+            tokio::spawn(async move {
+                this.resolve().await;
+                this.refreshing.store(false, Ordering::Relaxed);
+            });
         }
     }
 
@@ -295,11 +318,11 @@ impl Upstreams {
     ///
     /// # Errors
     /// 503 when no address can be used; a connect error when a name has no address (P-1).
-    pub async fn pick(&self, tried: &[Arc<Address>]) -> Result<Picked> {
+    pub async fn pick(self: &Arc<Self>, tried: &[Arc<Address>]) -> Result<Picked> {
         if let Some(only) = &self.only {
             return if only.is_healthy() { self.picked(0, Lease::new(only)) } else { unavailable() };
         }
-        self.resolve().await;
+        self.refresh().await;
         let members = self.members.load_full();
         match members.choose(self.group.balance, tried) {
             Some((upstream, lease)) => self.picked(upstream, lease),
@@ -389,9 +412,9 @@ impl Upstreams {
         }
     }
 
-    /// Connections of this key lead to one of the addresses.
+    /// Connections of this key lead to one of the addresses that get requests.
     pub fn has_key(&self, key: u64) -> bool {
-        self.members.load().all.iter().any(|member| member.address.key == key)
+        self.members.load().all.iter().any(|member| member.address.key == key && member.weight > 0)
     }
 }
 
@@ -421,10 +444,10 @@ impl Addresses for Upstreams {
         self.all.iter().map(|source| source.name.to_string()).collect()
     }
 
-    /// A name that was not asked for yet may have addresses.
+    /// A name that is yet to be asked for, or to be asked for again, may have addresses.
     fn is_available(&self) -> bool {
         let members = self.members.load();
-        let is_known = |source: &Source| source.literal.is_some() || source.resolved.load().is_some();
+        let is_known = |source: &Source| !source.is_due();
         members.is_available() || !self.all.iter().all(is_known)
     }
 }
@@ -443,7 +466,7 @@ mod tests {
         Upstreams::new(&host(addresses), &Metrics::new())
     }
 
-    async fn picked(upstreams: &Upstreams) -> String {
+    async fn picked(upstreams: &Arc<Upstreams>) -> String {
         upstreams.pick(&[]).await.unwrap().peer._address.to_string()
     }
 
@@ -462,6 +485,31 @@ mod tests {
         assert!(picked(&upstreams(&["localhost:7"])).await.ends_with(":7"));
         let error = upstreams(&[]).pick(&[]).await.err().unwrap();
         assert_eq!(*error.etype(), ErrorType::HTTPStatus(503));
+    }
+
+    /// Whoever has an address does not wait for a resolver; whoever has none waits once.
+    #[tokio::test]
+    async fn names_are_asked_for_again_beside_the_requests() {
+        let upstreams = upstreams(&["agents.invalid:7"]);
+        assert!(upstreams.is_available(), "nobody asked yet");
+        assert_eq!(*upstreams.pick(&[]).await.err().unwrap().etype(), ErrorType::ConnectNoRoute);
+        let source = &upstreams.all[0];
+        assert!(!source.is_due() && !upstreams.is_available(), "the next request does not ask at once");
+
+        resolved(&upstreams, &["127.0.0.2:7"]);
+        let stale = Resolved { addresses: source.sockets(), until: Instant::now() };
+        source.resolved.store(Some(Arc::new(stale)));
+        // As if a resolver hung: no request waits for it.
+        let asking = source.asking.lock().await;
+        for _ in 0..3 {
+            let picked = upstreams.pick(&[]);
+            assert!(futures::FutureExt::now_or_never(picked).unwrap().is_ok());
+        }
+        drop(asking);
+        while source.is_due() || upstreams.refreshing.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(picked(&upstreams).await, "127.0.0.2:7", "the last answer stands");
     }
 
     fn resolved(upstreams: &Upstreams, addresses: &[&str]) {
@@ -524,6 +572,18 @@ mod tests {
         assert_eq!(again.addresses()[0].in_flight, 1);
         drop(held);
         assert_eq!(again.addresses().iter().map(|one| one.in_flight).sum::<u64>(), 0);
+    }
+
+    /// What waits for an address that is being taken out of service is closed.
+    #[tokio::test]
+    async fn an_address_without_weight_keeps_no_connections() {
+        let mut host = host(&["127.0.0.1:1", "127.0.0.1:2"]);
+        let before = Upstreams::new(&host, &Metrics::new());
+        let keys: Vec<_> = before.members.load().all.iter().map(|member| member.address.key).collect();
+        assert!(before.has_key(keys[0]) && before.has_key(keys[1]));
+        host.upstreams[1].weight = 0;
+        let after = Upstreams::instead_of(&before, &host, &Metrics::new());
+        assert!(after.has_key(keys[0]) && !after.has_key(keys[1]));
     }
 
     #[tokio::test]
