@@ -10,7 +10,7 @@ CARGO_DENY_VERSION := 0.20.2
 CARGO_CYCLONEDX_VERSION := 0.5.9
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
-.PHONY: help setup build demo test test-dashboards test-page test-deploy fuzz bench release clean-interop
+.PHONY: help setup build install demo test test-dashboards test-page test-deploy fuzz bench release clean-interop
 .PHONY: cargo-deny cargo-cyclonedx
 .PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
 
@@ -23,6 +23,9 @@ setup: ## Install what building and testing need and is missing (apt on Debian a
 
 build: setup ## Build the release binary
 	@cargo build --release --locked --bin a2a-errata
+
+install: setup ## Install the release binary where cargo puts programs
+	@cargo install --quiet --locked --path . --bin a2a-errata
 
 demo: build ## Show each kind of fault before and after the proxy
 	@$(BIN) demo
