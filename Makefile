@@ -10,7 +10,7 @@ CARGO_DENY_VERSION := 0.20.2
 CARGO_CYCLONEDX_VERSION := 0.5.9
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
-.PHONY: help setup build install demo test test-dashboards test-page test-deploy fuzz bench release clean-interop
+.PHONY: help setup build install demo test test-dashboards test-page test-deploy fuzz soak bench release clean-interop
 .PHONY: cargo-deny cargo-cyclonedx
 .PHONY: lint lint-format lint-clippy lint-docs lint-dependencies
 
@@ -46,6 +46,9 @@ test-deploy: build ## Check deploy/: manifests, image, systemd unit
 
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS (60); ends with a table
 	@fuzz/run
+
+soak: build ## Half an hour (SOAK_SECONDS) of mixed traffic and trouble: nothing grows, all counts agree
+	@SOAK_SECONDS=$${SOAK_SECONDS:-1800} SOAK_BINARY=$(CURDIR)/$(BIN) cargo test --locked --test soak -- --nocapture
 
 lint: cargo-deny ## Check format, lints, documentation and dependencies; goes on after a failure
 	@$(MAKE) --no-print-directory --keep-going lint-format lint-clippy lint-docs lint-dependencies

@@ -471,7 +471,8 @@ pub fn twice_is_once(host: &Host, request: &Request, answer: &Answer, once: &See
         Verdict::Rewritten => {
             let verdict = twice.outcome.verdict;
             // Without a call of JSON-RPC's, a longer body flows before an error behind a long id is read (E-4, F-9).
-            let flows = request.method != Method::POST && once.body.len() > 4096 && verdict == Verdict::Passed;
+            let flows =
+                request.method != Method::POST && once.body.len() > 4096 && verdict == Verdict::Passed;
             expect(verdict == Verdict::Conformant || flows, || format!("what was written is {verdict:?}"))
         }
         _ => Ok(()),

@@ -2,13 +2,19 @@
 //! and bounded in time.
 #![allow(dead_code)]
 
+use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_a2a-errata"));
+    command_of(env!("CARGO_BIN_EXE_a2a-errata").as_ref())
+}
+
+/// The same with another build of the binary.
+pub fn command_of(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("A2A_ERRATA_") {
             command.env_remove(name);

@@ -201,13 +201,7 @@ impl Http2 {
     /// Posts this and reads the whole answer, or says how it broke off.
     pub async fn whole(&self, path: &str, body: impl Into<Bytes>) -> Result<String, h2::Error> {
         let mut answer = self.post(path, body.into()).await?;
-        let mut whole = Vec::new();
-        while let Some(piece) = answer.body.data().await {
-            let piece = piece?;
-            let _ = answer.body.flow_control().release_capacity(piece.len());
-            whole.extend_from_slice(&piece);
-        }
-        Ok(String::from_utf8_lossy(&whole).into_owned())
+        Ok(String::from_utf8_lossy(&answer.rest().await?).into_owned())
     }
 
     /// Posts this, in pieces as flow control lets it.
@@ -248,6 +242,17 @@ impl Http2 {
 }
 
 impl Answer2 {
+    /// What comes until the end, or how it broke off.
+    pub async fn rest(&mut self) -> Result<Vec<u8>, h2::Error> {
+        let mut rest = Vec::new();
+        while let Some(piece) = self.body.data().await {
+            let piece = piece?;
+            let _ = self.body.flow_control().release_capacity(piece.len());
+            rest.extend_from_slice(&piece);
+        }
+        Ok(rest)
+    }
+
     /// The next piece of the body.
     pub async fn piece(&mut self) -> Option<Bytes> {
         let piece = self.body.data().await?.unwrap();
