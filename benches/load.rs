@@ -78,32 +78,58 @@ async fn part(plan: Plan) -> Part {
 }
 
 async fn send(part: &mut Part, plan: &Plan) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect(&plan.address).await?;
-    stream.set_nodelay(true)?;
-    let method = if plan.request_bytes == 0 { "GetTask" } else { "SendMessage" };
-    let (head, blanks, close) =
-        wire::call(&plan.host, &plan.path, method, "application/json", plan.request_bytes);
-    let short = format!("{head}{close}");
-    let mut buffer = Vec::with_capacity(256 << 10);
+    let mut caller = Caller::connect(&plan.address, &plan.host, &plan.path, plan.request_bytes).await?;
     for _ in 0..plan.requests {
         let began = Instant::now();
-        if blanks == 0 {
-            stream.write_all(short.as_bytes()).await?;
-        } else {
-            stream.write_all(head.as_bytes()).await?;
-            let blank = vec![b' '; 256 << 10];
-            let mut left = blanks;
-            while left > 0 {
-                let piece = left.min(blank.len());
-                stream.write_all(&blank[..piece]).await?;
-                left -= piece;
-            }
-            stream.write_all(close.as_bytes()).await?;
-        }
-        (part.status, part.bytes) = read_answer(&mut stream, &mut buffer).await?;
+        (part.status, part.bytes) = caller.call().await?;
         part.latencies.push(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
     Ok(())
+}
+
+/// A connection over which the same call is made again and again.
+pub struct Caller {
+    stream: TcpStream,
+    head: String,
+    blanks: usize,
+    close: &'static str,
+    /// All of a call without blanks.
+    short: String,
+    buffer: Vec<u8>,
+}
+
+impl Caller {
+    pub async fn connect(
+        address: &str,
+        host: &str,
+        path: &str,
+        request_bytes: usize,
+    ) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let method = if request_bytes == 0 { "GetTask" } else { "SendMessage" };
+        let (head, blanks, close) = wire::call(host, path, method, "application/json", request_bytes);
+        let short = format!("{head}{close}");
+        Ok(Self { stream, head, blanks, close, short, buffer: Vec::with_capacity(256 << 10) })
+    }
+
+    /// Makes the call; the answer's status and the length of its body.
+    pub async fn call(&mut self) -> std::io::Result<(u16, usize)> {
+        if self.blanks == 0 {
+            self.stream.write_all(self.short.as_bytes()).await?;
+        } else {
+            self.stream.write_all(self.head.as_bytes()).await?;
+            let blank = vec![b' '; 256 << 10];
+            let mut left = self.blanks;
+            while left > 0 {
+                let piece = left.min(blank.len());
+                self.stream.write_all(&blank[..piece]).await?;
+                left -= piece;
+            }
+            self.stream.write_all(self.close.as_bytes()).await?;
+        }
+        read_answer(&mut self.stream, &mut self.buffer).await
+    }
 }
 
 /// Reads one answer; its status and the length of its body.

@@ -7,6 +7,8 @@
 //! bench load ADDRESS PATH REQUESTS CONNECTIONS [REQUEST_BYTES [HOST]]
 //! bench events ADDRESS PATH STREAMS SKIPPED
 //! bench open ADDRESS PATH STREAMS
+//! bench crowd ADDRESS PATH STREAMS CONNECTIONS
+//! bench steady ADDRESS PATH RATE SECONDS CONNECTIONS
 //! bench rules [KIND TIMES]
 //! ```
 #![forbid(unsafe_code)]
@@ -19,6 +21,7 @@
 )]
 
 mod bare;
+mod crowd;
 mod load;
 mod rules;
 mod streams;
@@ -37,6 +40,8 @@ fn main() {
         "load" => alone(load::run(words)),
         "events" => alone(streams::events(words)),
         "open" => alone(streams::open(words)),
+        "crowd" => alone(crowd::crowd(words)),
+        "steady" => alone(crowd::steady(words)),
         "rules" => rules::run(words),
         other => panic!("no program {other:?}"),
     }

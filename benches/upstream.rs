@@ -9,6 +9,7 @@
 //! | `/result/N` | a JSON-RPC success of N bytes |
 //! | `/held/N` | an error of 1 MiB, its last bytes only when N requests wait for theirs |
 //! | `/open` | a stream with one event that does not end |
+//! | `/ticks/N` | a stream with an event every N seconds that does not end |
 //! | `/events/N/RATE/COUNT` | once N requests wait: COUNT events on each stream, RATE a second, each with the time at which it was written; those of all streams are evenly spaced |
 
 use std::io::Write;
@@ -159,6 +160,17 @@ async fn serve(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> 
                 stream.write_all(format!("{STREAM}{}", event()).as_bytes()).await?;
                 while stream.read(&mut [0; 64]).await? > 0 {}
                 return Ok(());
+            }
+            "ticks" => {
+                let every = Duration::from_secs(number() as u64);
+                stream.write_all(STREAM.as_bytes()).await?;
+                loop {
+                    stream.write_all(event().as_bytes()).await?;
+                    let gone = tokio::time::timeout(every, stream.read(&mut [0; 64])).await;
+                    if gone.is_ok_and(|read| read.is_ok_and(|read| read == 0)) {
+                        return Ok(());
+                    }
+                }
             }
             "events" => {
                 stream.write_all(STREAM.as_bytes()).await?;

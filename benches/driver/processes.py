@@ -112,6 +112,9 @@ class Running:
         """VmRSS (now) or VmHWM (the peak), in bytes."""
         return sum(rss_of(process, which) for process in self.processes())
 
+    def descriptors(self):
+        return sum(len(list((process / "fd").iterdir())) for process in self.processes())
+
     def settled_rss(self):
         """VmRSS once it has stopped changing, or after a quarter of a minute."""
         before = self.rss()

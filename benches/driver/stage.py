@@ -71,10 +71,14 @@ class Stage:
         said["per_s"] = requests / said["seconds"]
         return said
 
+    def talking(self, program, proxy, *words):
+        """A client that goes on beside others."""
+        command = [self.found["bench"], program, proxy.address, *words]
+        return self.processes.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
     def open_streams(self, proxy, path, number):
         """A client that keeps streams open until it is ended."""
-        command = [self.found["bench"], "open", proxy.address, path, number]
-        client = self.processes.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        client = self.talking("open", proxy, path, number)
         line = client.stdout.readline()
         if not line or parsed(line)["open"] != number:
             raise Failed(f"{proxy.name}: {line.strip() or 'no stream'} of {number} streams")
