@@ -72,7 +72,7 @@ fn a_good_host_is_a_table_without_a_fail_and_exit_code_0() {
     }
     assert!(table.contains("JSONRPC http://") && table.contains("HTTP+JSON http://"), "{table}");
     let last = table.trim_end().lines().last().unwrap();
-    assert!(last.starts_with("50 passed, 0 failed, 2 not applicable; "), "{last}");
+    assert!(last.starts_with("52 passed, 0 failed, 2 not applicable; "), "{last}");
     assert!(
         !table.contains('\x1b') && output.stderr.is_empty(),
         "colours or progress where there is no terminal"
@@ -95,7 +95,7 @@ fn what_failed_is_in_the_table_the_json_and_the_junit_report() {
     let junit = std::fs::read_to_string(report).unwrap();
     assert!(
         junit.contains(
-            r#"<testsuites name="a2a-errata probe" tests="26" failures="1" errors="0" skipped="1">"#
+            r#"<testsuites name="a2a-errata probe" tests="27" failures="1" errors="0" skipped="1">"#
         ),
         "{junit}"
     );
@@ -193,6 +193,13 @@ fn what_cannot_be_probed_is_told_in_one_line() {
     let empty = serves("{}");
     let grpc = serves(r#"{"supportedInterfaces":[{"url":"a:1","protocolBinding":"GRPC"}]}"#);
     let silent = says(String::new());
+    let moved =
+        says("HTTP/1.1 302 x\r\nlocation: https://h.example/a\r\ncontent-length: 0\r\n\r\n".to_owned());
+    let cut = says("HTTP/1.1 200 x\r\ncontent-length: 99\r\nconnection: close\r\n\r\n{\"name\":1".to_owned());
+    let large = serves(&format!("\"{}\"", "x".repeat(5 << 20)));
+    let nginx = says(
+        "HTTP/1.1 400 x\r\ncontent-length: 41\r\n\r\nThe plain HTTP request was sent to HTTPS.".to_owned(),
+    );
     let garbage = says("\x15\x03\x01nonsense".to_owned());
     for (url, more, why) in [
         ("ftp://a.example".to_owned(), &[][..], "no http or https URL"),
@@ -204,7 +211,30 @@ fn what_cannot_be_probed_is_told_in_one_line() {
         (format!("http://{grpc}"), &[], "it lists no interface with the binding JSONRPC or HTTP+JSON"),
         (format!("http://{silent}"), &["--timeout", "1"], "no answer within 1 s"),
         (format!("https://{page}"), &[], "TLS: "),
-        (format!("http://{garbage}"), &[], "the connection ended without an answer"),
+        (
+            format!("http://{garbage}"),
+            &[],
+            "the connection ended without an answer: what answers there speaks TLS",
+        ),
+        (
+            format!("http://{moved}"),
+            &[],
+            "/: HTTP 302 to https://h.example/a, which is not followed; /.well-known",
+        ),
+        (format!("http://{cut}"), &[], "/: an answer that is cut short: 9 of 99 bytes came; "),
+        (format!("http://{large}"), &[], "/: an answer that is longer than 4 MiB; "),
+        (format!("http://{nginx}"), &[], "/: HTTP 400, and it speaks of HTTPS; is it https://?; "),
+        (
+            format!("http://{page}/x"),
+            &[],
+            "(/x: HTML, no JSON; /x/.well-known/agent-card.json: HTML, no JSON; ",
+        ),
+        (format!("http://{empty}"), &[], "/.well-known/agent-card.json: JSON without interfaces; "),
+        (format!("http://{page}"), &["--bearer", ""], "--bearer is empty"),
+        (format!("http://{page}"), &["--bearer", " \t"], "--bearer is empty"),
+        (format!("http://{page}"), &["--bearer", "@/dev/null"], "--bearer is empty"),
+        (format!("http://{page}"), &["--bearer", "@/dev/zero"], "larger than 16 MiB"),
+        (format!("http://{page}"), &["--credential", "x"], "NAME: VALUE"),
         (format!("http://{page}"), &["--header", "x"], "NAME: VALUE"),
         (format!("http://{page}"), &["--bearer", "@/no/such/file"], "cannot read the token"),
         (format!("http://{page}"), &["--task", ""], "--task is empty"),
@@ -228,7 +258,7 @@ fn another_origin_of_the_card_is_not_followed() {
     let output = run(&["probe", &format!("http://{card}"), "--json", "--rps", "1000", "--oversize", "10"]);
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(all["interfaces"][0]["url"], format!("http://{card}/a2a"));
-    assert!(all["notes"][0].as_str().unwrap().contains("the card names elsewhere.invalid"), "{all}");
+    assert!(all["notes"][0].as_str().unwrap().contains("the card names http://elsewhere.invalid"), "{all}");
 }
 
 #[test]
@@ -245,6 +275,8 @@ struct Scripted {
     address: SocketAddr,
     /// The `Authorization` of each request.
     seen: Arc<Mutex<Vec<Option<String>>>>,
+    /// The first line of each request.
+    lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scripted {
@@ -254,6 +286,8 @@ impl Scripted {
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let tell = seen.clone();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let tell_line = lines.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = BufReader::new(stream.unwrap());
@@ -274,6 +308,7 @@ impl Scripted {
                 let mut body = vec![0; length];
                 stream.read_exact(&mut body).unwrap();
                 tell.lock().unwrap().push(credential);
+                tell_line.lock().unwrap().push(first.trim_end().to_owned());
                 let (status, body) = answer(&first);
                 let length = body.len();
                 let head = format!(
@@ -282,7 +317,7 @@ impl Scripted {
                 let _ = write!(stream.get_mut(), "{head}\r\n\r\n{body}");
             }
         });
-        Self { address, seen }
+        Self { address, seen, lines }
     }
 
     /// Answers with a card that lists these interfaces, and calls as `answer` says.
@@ -303,6 +338,190 @@ impl Scripted {
 
 fn html(_: &str) -> (u16, String) {
     (500, "<html>oops".to_owned())
+}
+
+fn finding<'a>(all: &'a Value, check: &str) -> &'a Value {
+    let findings = all["interfaces"][0]["findings"].as_array().unwrap();
+    findings.iter().find(|one| one["check"] == check).unwrap()
+}
+
+/// An error in perfect shape, but another than the one that was caused, shows nothing.
+#[test]
+fn another_error_than_the_one_that_was_caused_is_no_pass() {
+    let caused = ["malformed-json", "non-object-json", "unknown-method", "invalid-params", "bad-version"];
+    let lenient = ["wrong-content-type", "oversized-body"];
+    for (status, code, reason, verdict, when_lenient) in [
+        (200, -32603, "", "fail", "fail"),
+        (500, -32603, "", "fail", "fail"),
+        (200, -32001, "TASK_NOT_FOUND", "fail", "not applicable"),
+        (200, -32004, "UNSUPPORTED_OPERATION", "fail", "fail"),
+        (429, -32000, "", "undecided", "undecided"),
+        (503, -32603, "", "undecided", "undecided"),
+    ] {
+        let mut error = json!({"code": code, "message": "no"});
+        if !reason.is_empty() {
+            let info = json!({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "a2a-protocol.org"});
+            error["data"] = json!([info]);
+        }
+        let body = json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string();
+        let host = Scripted::with_card(&[("/a2a", "JSONRPC")], move |_| (status, body.clone()));
+        let output = host.probe(&["--json", "--bearer", "token", "--foreign-task", "t-2"]);
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for (check, verdict) in
+            caused.map(|check| (check, verdict)).into_iter().chain(lenient.map(|check| (check, when_lenient)))
+        {
+            assert_eq!(finding(&all, check)["verdict"], verdict, "{status} {code}: {}", finding(&all, check));
+        }
+        for check in ["no-credential", "foreign-task", "unknown-cancel"] {
+            let is_right = reason == "TASK_NOT_FOUND" && check != "no-credential";
+            assert_eq!(finding(&all, check)["verdict"] == "pass", is_right, "{}", finding(&all, check));
+        }
+        assert_ne!(output.status.code(), Some(0), "{status} {code}");
+        if verdict == "undecided" {
+            let why = finding(&all, "malformed-json")["reason"].as_str().unwrap().to_owned();
+            assert!(why.contains(&format!("HTTP {status}: the host is ")), "{why}");
+            assert!(all["undecided"].as_u64().unwrap() > 5, "{all}");
+        }
+    }
+}
+
+/// Whoever has a task for every id has none of them touched.
+#[test]
+fn nothing_is_asked_that_changes_a_task_that_may_exist() {
+    let task = r#"{"id":"t-9","status":{"state":"TASK_STATE_WORKING"}}"#;
+    for (status, body, why) in [
+        (200, task, "there is such a task"),
+        (500, r#"{"error":{"code":500,"status":"INTERNAL","message":"m"}}"#, "GetTask does not say"),
+        (200, r#"{"error":{"code":403,"status":"PERMISSION_DENIED","message":"m"}}"#, "GetTask does not say"),
+    ] {
+        let host = Scripted::with_card(&[("/rest", "HTTP+JSON")], move |_| (status, body.to_owned()));
+        let given = ["--task", "t-9", "--foreign-task", "t1", "--unknown-task", "t-8", "--json"];
+        for more in [&given[..], &["--json"]] {
+            host.lines.lock().unwrap().clear();
+            let output = host.probe(more);
+            let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+            for line in host.lines.lock().unwrap().iter() {
+                assert!(line.starts_with("GET "), "{line}");
+                // What was given may be guessed, what is made up may not.
+                let id = line.split("/tasks/").nth(1).and_then(|rest| rest.split(['/', '?', ' ']).next());
+                assert!(more.len() > 1 || id.is_none_or(|id| id.len() == 36), "{line}");
+            }
+            for check in ["unknown-cancel", "malformed-json", "unknown-method", "stream-error"] {
+                let found = finding(&all, check);
+                assert_eq!(found["verdict"], "not applicable", "{found}");
+                assert!(found["reason"].as_str().unwrap().contains(why), "{found}");
+            }
+            assert_ne!(output.status.code(), Some(0));
+        }
+    }
+}
+
+/// Credentials go where they were typed for.
+#[test]
+fn another_origin_gets_no_credential_unless_it_is_asked_for() {
+    let not_found =
+        |_: &str| (404, r#"{"error":{"code":404,"status":"NOT_FOUND","message":"m"}}"#.to_owned());
+    let other = Scripted::start(not_found);
+    let interface = format!("http://{}/rest?own=1", other.address);
+    let host = Scripted::with_card(&[(&interface, "HTTP+JSON")], not_found);
+    let url = format!("http://{}/?key=planted-key", host.address);
+    let usual = ["probe", &url, "--rps", "1000", "--oversize", "10", "--json", "--bearer", "planted-token"];
+    let header = ["--header", "Authorization: Bearer planted-header"];
+    for (more, sends) in [
+        (&["--follow"][..], false),
+        (&["--follow-credentials"], true),
+        (&["--follow", header[0], header[1]], false),
+    ] {
+        other.seen.lock().unwrap().clear();
+        other.lines.lock().unwrap().clear();
+        let output = run(&[&usual[..], more].concat());
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let seen = other.seen.lock().unwrap().clone();
+        assert!(seen.len() > 10 && seen.iter().any(Option::is_some) == sends, "{more:?}: {seen:?}");
+        assert!(host.seen.lock().unwrap().iter().all(Option::is_some));
+        let lines = other.lines.lock().unwrap().clone();
+        assert!(
+            lines.iter().all(|line| line.contains("own=1") && line.contains("planted-key") == sends),
+            "{lines:?}"
+        );
+        let note = format!("http://{} gets no credential, header or query", other.address);
+        let noted =
+            all["notes"].as_array().unwrap().iter().any(|one| one.as_str().unwrap().starts_with(&note));
+        assert_eq!(noted, !sends, "{all}");
+    }
+}
+
+/// It belongs to the interface's URL, and is not shown.
+#[test]
+fn a_query_is_sent_and_not_shown() {
+    let host = Scripted::start(|_| (404, "{}".to_owned()));
+    for (binding, path) in [("JSONRPC", "/a2a"), ("HTTP+JSON", "/rest"), ("HTTP+JSON", "")] {
+        host.lines.lock().unwrap().clear();
+        let url = format!("http://{}{path}?key=planted-1", host.address);
+        let output = run(&["probe", &url, "--binding", binding, "--rps", "1000", "--oversize", "10"]);
+        let lines = host.lines.lock().unwrap().clone();
+        assert!(lines.len() > 10);
+        for line in &lines {
+            let target = line.split(' ').nth(1).unwrap();
+            assert_eq!(target.matches("?key=planted-1").count(), 1, "{line}");
+            assert_eq!(target.matches('?').count(), 1, "{line}");
+        }
+        assert_eq!(
+            lines.iter().any(|line| line.contains("?key=planted-1&historyLength=abc")),
+            binding != "JSONRPC"
+        );
+        assert!(!text(&output.stdout).contains("planted") && !text(&output.stderr).contains("planted"));
+    }
+}
+
+/// A host may say back what it was sent, and orders to the terminal.
+#[test]
+fn what_a_host_says_back_is_neither_a_credential_nor_an_order() {
+    let message = "no: /srv/a/Bearer planted-token, planted-header, cGxhbnRlZA== \u{1b}[2J \u{202e}";
+    let error = json!({"code": -32001, "message": message, "data": null});
+    let body = json!({"jsonrpc": "2.0", "id": 7, "error": error}).to_string();
+    for more in [&["--bearer", "planted-token"][..], &["--credential", "X-Api-Key: planted-token"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let junit = dir.path().join("probe.xml").display().to_string();
+        let body = body.clone();
+        let host = Scripted::with_card(&[("/a2a", "JSONRPC")], move |_| (200, body.clone()));
+        let usual = ["--header", "X-Other: planted-header", "--junit", &junit];
+        for form in [&[][..], &["--json"]] {
+            let output = host.probe(&[more, &usual, form].concat());
+            let report = std::fs::read_to_string(&junit).unwrap();
+            let shown = [text(&output.stdout), text(&output.stderr), report];
+            assert!(shown[0].contains("a message with a path") && shown[2].contains("a message with a path"));
+            for one in shown {
+                assert!(!one.contains("planted") && !one.contains(['\x1b', '\u{202e}']), "{one}");
+            }
+        }
+    }
+}
+
+/// Neither a card nor a call goes where an answer points.
+#[test]
+fn a_redirect_is_not_followed() {
+    let elsewhere = Scripted::start(html);
+    let to = format!("http://{}/a2a", elsewhere.address);
+    let moved =
+        says(format!("HTTP/1.1 307 x\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+    let url = format!("http://{moved}/a2a");
+    let output = run(&[
+        "probe",
+        &url,
+        "--follow",
+        "--binding",
+        "JSONRPC",
+        "--bearer",
+        "planted",
+        "--rps",
+        "1000",
+        "--json",
+    ]);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = finding(&all, "unknown-task")["reason"].as_str().unwrap();
+    assert!(told.contains(&format!("HTTP 307 with a redirect to {to}, which is not followed")), "{told}");
+    assert_eq!(elsewhere.seen.lock().unwrap().len(), 0);
 }
 
 /// Rows over no answer, or over answers that nobody can read, show nothing.
@@ -424,14 +643,15 @@ fn an_interface_that_cannot_be_asked_is_told() {
         let token = CREDENTIAL.strip_prefix("Bearer ").unwrap();
         let report = tempfile::NamedTempFile::new().unwrap();
         let junit = ["--junit", report.path().to_str().unwrap()];
-        let output = both.probe(&[&["--follow", "--bearer", token, "--json"], &junit[..]].concat());
+        let output =
+            both.probe(&[&["--follow-credentials", "--bearer", token, "--json"], &junit[..]].concat());
         let told = text(&output.stderr);
         assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{url}: {told}");
         let all: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(all["interfaces"][0]["binding"], "HTTP+JSON", "{url}: {told}");
         assert_eq!((&all["failed"], all["problems"].as_array().unwrap().len()), (&0.into(), 1));
         let junit = std::fs::read_to_string(report.path()).unwrap();
-        assert!(junit.contains(r#"tests="27" failures="0" errors="1""#), "{junit}");
+        assert!(junit.contains(r#"tests="28" failures="0" errors="1""#), "{junit}");
         assert!(junit.contains(r#"name="interface"><error message=""#), "{junit}");
     }
 }
@@ -513,7 +733,7 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_asked() {
     let full = host.probe(&["--junit", "/dev/full"]);
     assert_eq!(full.status.code(), Some(2));
     assert!(text(&full.stderr).contains("--junit /dev/full") && text(&full.stdout).contains("unknown-task"));
-    // A probe that found nothing to probe leaves files as they were.
+    // What an earlier run wrote is not taken for what this one found.
     let (old, new) = (dir.path().join("old.xml"), dir.path().join("new.xml"));
     std::fs::write(&old, "kept").unwrap();
     for path in [&old, &new] {
@@ -522,7 +742,12 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_asked() {
             Some(2)
         );
     }
-    assert!(std::fs::read_to_string(&old).unwrap() == "kept" && !new.exists());
+    for path in [&old, &new] {
+        let report = std::fs::read_to_string(path).unwrap();
+        let told = r#"name="interface"><error message="http://127.0.0.1:1: cannot connect: "#;
+        assert!(report.contains(told) && report.contains(r#"failures="0" errors="1""#), "{report}");
+        assert!(!report.contains("kept") && report.trim_end().ends_with("</testsuites>"), "{report}");
+    }
     host.probe(&["--junit", old.to_str().unwrap()]);
     let report = std::fs::read_to_string(&old).unwrap();
     assert!(report.starts_with("<?xml") && report.trim_end().ends_with("</testsuites>"), "{report}");
@@ -639,4 +864,6 @@ fn the_model_host_lists_what_it_can_break() {
         assert!(text(&output.stdout).contains(sabotage.id()));
     }
     assert_eq!(run(&["demo", "--model", "--sabotage", "nonsense"]).status.code(), Some(2));
+    let near = text(&run(&["demo", "--model", "--sabotage", "foreign-headr"]).stderr);
+    assert!(near.contains("did you mean foreign-header?"), "{near}");
 }
