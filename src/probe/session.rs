@@ -127,7 +127,7 @@ impl Ask {
     #[must_use]
     pub fn changing(mut self, task: &str) -> Self {
         self.task = Some(task.to_owned());
-        self.changes = true;
+        (self.changes, self.looks) = (true, false);
         self
     }
 
@@ -135,6 +135,13 @@ impl Ask {
     #[must_use]
     pub fn allowed(mut self) -> Self {
         self.changes = false;
+        self
+    }
+
+    /// By this HTTP method.
+    #[must_use]
+    pub fn by(mut self, method: Method) -> Self {
+        self.method = method;
         self
     }
 
@@ -298,7 +305,9 @@ impl<'a> Session<'a> {
         ask
     }
 
-    fn method_of(&self, operation: Operation) -> &'static str {
+    /// The JSON-RPC method's name in the protocol that is spoken.
+    #[must_use]
+    pub fn method_of(&self, operation: Operation) -> &'static str {
         match self.interface.protocol {
             Protocol::V1_0 => operation.method(),
             Protocol::V0_3 => operation.method_0_3(),

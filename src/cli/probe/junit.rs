@@ -132,7 +132,7 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             c if c.is_control() || super::show::turns_text(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                out.push('\u{fffd}')
+                out.push('\u{fffd}');
             }
             c => out.push(c),
         }

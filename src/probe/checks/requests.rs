@@ -127,8 +127,8 @@ pub async fn unknown_method(session: &Session<'_>) -> Ruling {
             session.post(asked, body)
         }
         Binding::HttpJson => {
-            let (_, below) = Operation::GetTask.route(&session.unknown, "");
-            session.ask(asked, Method::PATCH, &below, "{}").changing(&session.unknown)
+            let ask = session.call(Operation::GetTask, &session.unknown).named(asked).by(Method::PATCH);
+            ask.body("{}").header("content-type", "application/json").changing(&session.unknown)
         }
     };
     let error = refused(session, asked, ask).await?;
@@ -145,10 +145,7 @@ pub async fn invalid_params(session: &Session<'_>) -> Ruling {
     let asked = "GetTask with invalid parameters";
     let ask = match session.interface.binding {
         Binding::JsonRpc => {
-            let method = match session.interface.protocol {
-                crate::probe::Protocol::V1_0 => "GetTask",
-                crate::probe::Protocol::V0_3 => "tasks/get",
-            };
+            let method = session.method_of(Operation::GetTask);
             session.post(asked, format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{}}}}"#))
         }
         Binding::HttpJson => {
@@ -172,10 +169,8 @@ pub async fn wrong_content_type(session: &Session<'_>) -> Ruling {
         lenient: true,
     };
     let asked = "a request as text/plain";
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":{ID},"method":"GetTask","params":{{"id":"{}"}}}}"#,
-        session.unknown
-    );
+    let (method, id) = (session.method_of(Operation::GetTask), Value::from(session.unknown.as_str()));
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{"id":{id}}}}}"#);
     let ask = post(session, asked, &body, "{}").header("content-type", "text/plain").unread();
     let error = refused(session, asked, ask).await?;
     conforms(session, asked, &error, &WANTED)?;
@@ -188,7 +183,8 @@ pub async fn oversized(session: &Session<'_>) -> Ruling {
     let size = session.options.oversize;
     let asked = format!("a body of {size} bytes");
     let padding = " ".repeat(size);
-    let head = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"GetTask","params":{{"id":"#);
+    let method = session.method_of(Operation::GetTask);
+    let head = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{"id":"#);
     let json_rpc = format!("{head}{}{padding}}}}}", Value::from(session.unknown.as_str()));
     let ask = post(session, &asked, &json_rpc, &format!("{{{padding}}}")).unread();
     let reply = session.hear(ask).await?;
