@@ -12,7 +12,9 @@ use a2a_errata::demo::{
 };
 use a2a_errata::normalize::Binding;
 use a2a_errata::outbound::Typed;
-use a2a_errata::probe::{self, Bounds, CHECKS, Client, Finding, Options, Session, Trust, Verdict, Wire};
+use a2a_errata::probe::{
+    self, Bounds, CHECKS, Client, Finding, Follow, Options, Session, Trust, Verdict, Wire,
+};
 use http::{HeaderMap, HeaderValue};
 
 const BOUNDS: Bounds = Bounds { per_second: 1000, in_all: 1000, timeout: Duration::from_secs(20) };
@@ -44,7 +46,7 @@ async fn probe_within(
 ) -> Vec<(Binding, Result<Vec<Finding>, String>)> {
     let client = Client::new(bounds, Trust::System, Wire::Either).unwrap();
     let url = Typed::read(url).unwrap();
-    let found = probe::resolve(&client, &url, &options.credentials, binding, false).await.unwrap();
+    let found = probe::resolve(&client, &url, &options.credentials, binding, Follow::No).await.unwrap();
     let json_rpc = found.interfaces.iter().find(|interface| interface.binding == Binding::JsonRpc);
     let sessions: Vec<Session<'_>> = found
         .interfaces
@@ -85,7 +87,7 @@ fn expected(sabotage: Sabotage) -> (&'static [&'static str], &'static str, &'sta
     use Sabotage as S;
     match sabotage {
         S::DataObject => (&["unknown-task"], "error.data is an object", "error.details is an object"),
-        S::DataEmpty => (&["unknown-task"], "error.data is empty", "error.details is empty"),
+        S::DataEmpty => (&["unknown-task", "members"], "error.data is ", "error.details is "),
         S::ReasonSpelling => {
             (&["unknown-task"], r#"reason is "TaskNotFound""#, r#"reason is "TaskNotFound""#)
         }
@@ -106,6 +108,36 @@ fn expected(sabotage: Sabotage) -> (&'static [&'static str], &'static str, &'sta
             "GetTask: header vary only on the foreign task's",
             "GetTask: header vary only on the foreign task's",
         ),
+        S::ForeignPhrase => (
+            &["foreign-task"],
+            r#"GetTask: reason phrase "Hidden" instead of "OK""#,
+            r#"GetTask: reason phrase "Hidden" instead of "Not Found""#,
+        ),
+        S::ForeignFraming => (
+            &["foreign-task"],
+            "GetTask: framing: chunks instead of Content-Length",
+            "GetTask: framing: chunks instead of Content-Length",
+        ),
+        S::ForeignOrder => (
+            &["foreign-task"],
+            "GetTask: the headers come in another order",
+            "GetTask: the headers come in another order",
+        ),
+        S::ForeignSpelling => (
+            &["foreign-task"],
+            "GetTask: header cache-control is written Cache-control instead of Cache-Control",
+            "GetTask: header cache-control is written Cache-control instead of Cache-Control",
+        ),
+        S::ForeignTrailer => (
+            &["foreign-task"],
+            "GetTask: trailer x-checked only on the foreign task's",
+            "GetTask: trailer x-checked only on the foreign task's",
+        ),
+        S::ForeignCut => (
+            &["foreign-task"],
+            "the foreign task's answer is cut short: ",
+            "the foreign task's answer is cut short: ",
+        ),
         S::ForeignTime => {
             (&["foreign-time"], "time tells a foreign task from an unknown one: 20 pairs", "time tells")
         }
@@ -114,6 +146,16 @@ fn expected(sabotage: Sabotage) -> (&'static [&'static str], &'static str, &'sta
         S::MalformedId => {
             (&["malformed-json"], "the id is absent instead of null", r#"error.message is "", no text"#)
         }
+        S::MalformedCut => (
+            &["malformed-json"],
+            "malformed JSON: the answer is cut short: ",
+            "malformed JSON: the answer is cut short: ",
+        ),
+        S::MalformedInternal => (
+            &["malformed-json"],
+            "-32603 for malformed JSON instead of -32700",
+            "500 for malformed JSON instead of 400",
+        ),
         S::NonObjectText => (&["non-object-json"], "the body []: HTTP 400 with text", "HTTP 400 with text"),
         S::UnknownMethodTask => (
             &["unknown-method"],
@@ -156,18 +198,43 @@ fn expected(sabotage: Sabotage) -> (&'static [&'static str], &'static str, &'sta
         S::TwinReason => {
             (&["twins"], "", "PUSH_NOTIFICATION_NOT_SUPPORTED over JSONRPC, TASK_NOT_FOUND here")
         }
+        S::IdNull => (&["id-echo"], "a method that does not exist: 7 comes back as null", ""),
         S::Envelope => (
             &["no-credential", "no-envelope"],
             "HTTP 401 with an OpenWOP error envelope (unauthenticated)",
             "HTTP 401 with an OpenWOP error envelope (unauthenticated)",
         ),
         S::MediaType => (&["content-type"], r#"an error as "text/plain""#, r#"an error as "text/plain""#),
+        S::Charset => (
+            &["content-type"],
+            r#"an error as application/json with the parameter "charset=iso-8859-1""#,
+            r#"an error as application/json with the parameter "charset=iso-8859-1""#,
+        ),
         S::StatusOfError => (
             &["http-status"],
             "HTTP 404 with -32001 TASK_NOT_FOUND: clients read a JSON-RPC error at 200",
             "HTTP 200 with 404 TASK_NOT_FOUND where it is 404",
         ),
         S::DebugInfo => (&["details"], "google.rpc.DebugInfo", "google.rpc.DebugInfo"),
+        S::ExtraMember => (
+            &["members"],
+            r#"a member "error.method" that the shape has not"#,
+            r#"a member "error.method" that the shape has not"#,
+        ),
+        S::NullDetails => (
+            &["members"],
+            "error.data is null where it must be absent",
+            "error.details is null where it must be absent",
+        ),
+        S::StatusWord => (&["members"], "", r#"status is "UNKNOWN" where 405 has NOT_FOUND"#),
+        S::MetadataTask => (
+            &["metadata"],
+            "the id of a task that was not asked about",
+            "the id of a task that was not asked about",
+        ),
+        S::MessageOwner => {
+            (&["messages"], "a message with a word that names somebody", "a word that names somebody")
+        }
         S::MetadataNumber => {
             (&["metadata"], "metadata.attempt is 3, no string", "metadata.attempt is 3, no string")
         }
@@ -197,10 +264,18 @@ sabotage_tests! {
     foreign_status: ForeignStatus;
     foreign_metadata: ForeignMetadata;
     foreign_header: ForeignHeader;
+    foreign_phrase: ForeignPhrase;
+    foreign_framing: ForeignFraming;
+    foreign_order: ForeignOrder;
+    foreign_spelling: ForeignSpelling;
+    foreign_trailer: ForeignTrailer;
+    foreign_cut: ForeignCut;
     foreign_time: ForeignTime;
     cancel_finished: CancelFinished;
     malformed_html: MalformedHtml;
     malformed_id: MalformedId;
+    malformed_cut: MalformedCut;
+    malformed_internal: MalformedInternal;
     non_object_text: NonObjectText;
     unknown_method_task: UnknownMethodTask;
     params_reason: ParamsReason;
@@ -217,11 +292,18 @@ sabotage_tests! {
     id_double: IdDouble;
     id_string: IdString;
     twin_reason: TwinReason;
+    id_null: IdNull;
     envelope: Envelope;
     media_type: MediaType;
+    charset: Charset;
     status_of_error: StatusOfError;
     debug_info: DebugInfo;
+    extra_member: ExtraMember;
+    null_details: NullDetails;
+    status_word: StatusWord;
     metadata_number: MetadataNumber;
+    metadata_task: MetadataTask;
+    message_owner: MessageOwner;
     message_path: MessagePath;
     cookie: Cookie;
 }

@@ -248,6 +248,8 @@ fn trouble_with_tls_is_told_in_plain_words() {
         (format!("https://{}", plain()), &[], "speaks no TLS; is it http://?", ""),
         (over(&good, "http/1.1"), &["--ca", "/no/such/file"], "--ca /no/such/file: No such file", "PEM file"),
         (over(&good, "http/1.1"), &["--ca", &empty], "there is no certificate in it", "PEM file"),
+        (over(&good, "http/1.1"), &["--ca", "/dev/full"], "it is larger than 16 MiB", "PEM file"),
+        (over(&good, "http/1.1"), &["--ca", "/"], "--ca /: Is a directory", "PEM file"),
     ] {
         let output = probe(&url, more);
         let told = text(&output.stderr);

@@ -77,6 +77,15 @@ impl Repertoire for Catalogued {
         let own = own(request, called);
         let scenario = own.and_then(|name| self.scenarios.get(name));
         match scenario {
+            // The scenario's task has another id.
+            Some(Scenario { name: "ok-task", .. }) if called.method == "GetTask" => {
+                let task = r#"{"id":"$TASK","status":{"state":"TASK_STATE_COMPLETED"}}"#;
+                Answer::result(task).into()
+            }
+            Some(Scenario { name: "ok-rest-task", .. }) => {
+                let task = r#"{"id":"$TASK","status":{"state":"TASK_STATE_COMPLETED"}}"#;
+                Answer::new(200, "application/a2a+json", task).into()
+            }
             Some(scenario) => scenario.answer.clone().into(),
             None if request.path == "/" && request.method == "GET" => {
                 Answer::new(200, "text/plain; charset=utf-8", self.index.as_str()).into()
@@ -115,6 +124,20 @@ fn own(request: &Request, called: &Called) -> Option<&'static str> {
     if !version.starts_with("1.") {
         return Some("openwop-400-version");
     }
+    if request.method == "PATCH" {
+        return Some("starlette-405");
+    }
+    if request.header("content-type").is_some_and(|media| media.starts_with("text/")) {
+        return Some("openwop-415");
+    }
+    // Whether it is an object, and JSON at all, this host's framework looks at.
+    let is_object = serde_json::from_slice::<serde_json::Map<_, serde_json::Value>>(&request.body).is_ok();
+    if !request.body.is_empty() && !is_object {
+        return Some("express-400");
+    }
+    if request.query.contains("historyLength=abc") {
+        return Some("fastapi-422");
+    }
     let Some(below) = below else {
         return Some(match called.method.as_str() {
             "SendMessage" => "ok-task",
@@ -125,6 +148,7 @@ fn own(request: &Request, called: &Called) -> Option<&'static str> {
             "GetTask" if task == FINISHED => "ok-task",
             "SubscribeToTask" if !task.is_empty() => "stream-unknown-task",
             _ if !task.is_empty() => REFERENCE,
+            "GetTask" => "openwop-400-validation",
             _ => "openwop-404",
         });
     };

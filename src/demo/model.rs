@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::server::{Called, Repertoire, Request, Said, Server};
-use super::{Answer, INTERFACE, REST_INTERFACE};
+use super::{Answer, Framing, INTERFACE, REST_INTERFACE};
 use crate::normalize::Binding;
 use crate::protocol::a2a::{A2aError, DOMAIN, OPENWOP_DOMAIN, Operation, Route};
 use crate::protocol::google_rpc::{BAD_REQUEST, ERROR_INFO, status_word};
@@ -52,10 +52,18 @@ sabotages! {
     ForeignStatus = "foreign-status", "somebody else's task is a 403 with an ETag";
     ForeignMetadata = "foreign-metadata", "somebody else's task has a scope in its metadata";
     ForeignHeader = "foreign-header", "somebody else's task has a header more";
+    ForeignPhrase = "foreign-phrase", "somebody else's task has another reason phrase";
+    ForeignFraming = "foreign-framing", "somebody else's task comes in chunks";
+    ForeignOrder = "foreign-order", "somebody else's task has its headers in another order";
+    ForeignSpelling = "foreign-spelling", "somebody else's task has a header written otherwise";
+    ForeignTrailer = "foreign-trailer", "somebody else's task has a trailer";
+    ForeignCut = "foreign-cut", "somebody else's task breaks off within its answer";
     ForeignTime = "foreign-time", "somebody else's task takes longer to be \"not found\"";
     CancelFinished = "cancel-finished", "CancelTask of a finished task succeeds";
     MalformedHtml = "malformed-html", "malformed JSON: a page with a stack";
     MalformedId = "malformed-id", "malformed JSON: an answer without an id, or without a message";
+    MalformedCut = "malformed-cut", "malformed JSON: an answer shorter than its Content-Length";
+    MalformedInternal = "malformed-internal", "malformed JSON: -32603, 500";
     NonObjectText = "non-object-text", "JSON that is no object: a line of text";
     UnknownMethodTask = "unknown-method-task", "an unknown method: TASK_NOT_FOUND, a Status without a word";
     ParamsReason = "params-reason", "invalid parameters: with an A2A reason, or details that are untyped";
@@ -72,11 +80,18 @@ sabotages! {
     IdDouble = "id-double", "ids go through a double";
     IdString = "id-string", "ids come back as strings";
     TwinReason = "twin-reason", "push operations over HTTP+JSON: another A2A reason than over JSON-RPC";
+    IdNull = "id-null", "an unknown method: the id is null";
     Envelope = "envelope", "no credential: an OpenWOP envelope";
     MediaType = "media-type", "errors say text/plain";
+    Charset = "charset", "errors say they are JSON in Latin-1";
     StatusOfError = "status-of-error", "errors over JSON-RPC leave with their HTTP status, over HTTP+JSON with 200";
     DebugInfo = "debug-info", "every A2A error has a DebugInfo";
+    ExtraMember = "extra-member", "the error of an unknown method has a member more";
+    NullDetails = "null-details", "the details of an unknown method's error are null";
+    StatusWord = "status-word", "an unknown method over HTTP+JSON: UNKNOWN is the Status's word";
     MetadataNumber = "metadata-number", "metadata has a number";
+    MetadataTask = "metadata-task", "an unknown task's taskId is another one";
+    MessageOwner = "message-owner", "\"not found\" says whose the task is not";
     MessagePath = "message-path", "messages tell a file's path";
     Cookie = "cookie", "\"not found\" sets a cookie";
 }
@@ -182,6 +197,8 @@ impl Problem {
         let has = |sabotage| model.sabotage == Some(sabotage);
         let message = if has(Sabotage::MessagePath) {
             format!("{} (open /srv/agent/tasks.db)", self.message)
+        } else if has(Sabotage::MessageOwner) && self.code == A2aError::TaskNotFound.code() {
+            "Task not found, or you are not the owner".to_owned()
         } else {
             self.message.clone()
         };
@@ -192,25 +209,42 @@ impl Problem {
         if let (true, Some(metadata)) = (has(Sabotage::MetadataNumber), details.pointer_mut("/0/metadata")) {
             *metadata = json!({"attempt": 3});
         }
+        let no_method = self.code == -32601;
+        let keep_null = no_method && has(Sabotage::NullDetails);
+        let more = no_method && has(Sabotage::ExtraMember);
+        let word = if no_method && has(Sabotage::StatusWord) { "UNKNOWN" } else { self.word };
+        if keep_null {
+            details = Value::Null;
+        }
         let (status, body) = match binding {
             Binding::JsonRpc => {
                 let mut error = json!({"code": self.code, "message": message});
-                if let (Some(error), false) = (error.as_object_mut(), details.is_null()) {
+                if let (Some(error), true) = (error.as_object_mut(), keep_null || !details.is_null()) {
                     error.insert("data".to_owned(), details);
+                }
+                if let (Some(error), true) = (error.as_object_mut(), more) {
+                    error.insert("method".to_owned(), json!("x"));
                 }
                 let status = if self.refuses || has(Sabotage::StatusOfError) { self.http } else { 200 };
                 (status, format!(r#"{{"jsonrpc":"2.0","id":$ID,"error":{error}}}"#))
             }
             Binding::HttpJson => {
-                let mut error = json!({"code": self.http, "status": self.word, "message": message});
-                if let (Some(error), false) = (error.as_object_mut(), details.is_null()) {
+                let mut error = json!({"code": self.http, "status": word, "message": message});
+                if let (Some(error), true) = (error.as_object_mut(), keep_null || !details.is_null()) {
                     error.insert("details".to_owned(), details);
+                }
+                if let (Some(error), true) = (error.as_object_mut(), more) {
+                    error.insert("method".to_owned(), json!("x"));
                 }
                 let status = if has(Sabotage::StatusOfError) { 200 } else { self.http };
                 (status, json!({"error": error}).to_string())
             }
         };
-        let media = if has(Sabotage::MediaType) { "text/plain" } else { "application/json" };
+        let media = match model.sabotage {
+            Some(Sabotage::MediaType) => "text/plain",
+            Some(Sabotage::Charset) => "application/json; charset=iso-8859-1",
+            _ => "application/json",
+        };
         let mut answer = Answer::new(status, media, body);
         for (name, value) in &self.headers {
             answer = answer.header(name, value);
@@ -273,6 +307,7 @@ impl Model {
     /// The id as it is sent back; the server fills in what is left.
     fn with_id(&self, body: &[u8], called: &Called) -> Vec<u8> {
         let id = match called.id.parse::<f64>() {
+            _ if self.has(Sabotage::IdNull) && called.method == "ProbeNoSuchMethod" => "null".to_owned(),
             _ if called.method != Operation::GetTask.method() => return body.to_vec(),
             Ok(number) if self.has(Sabotage::IdDouble) => json!(number).to_string(),
             Ok(_) if self.has(Sabotage::IdString) => format!("\"{}\"", called.id),
@@ -343,11 +378,20 @@ impl Model {
             Err(_) if self.has(Sabotage::MalformedHtml) => {
                 Err(Ok(Answer::new(400, "text/html", "<html><pre>SyntaxError: Unexpected end</pre></html>")))
             }
-            Err(_) if self.has(Sabotage::MalformedId) => Err(Ok(Answer::json(
-                if request.path == INTERFACE { 200 } else { 400 },
-                r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"","status":"INVALID_ARGUMENT"}}"#
-                    .replace("\"\"", if request.path == INTERFACE { "\"Invalid JSON\"" } else { "\"\"" }),
-            ))),
+            Err(_) if self.has(Sabotage::MalformedInternal) => {
+                Err(Err(Box::new(Problem::rpc(-32603, 500, "Internal error", Value::Null))))
+            }
+            Err(_) if self.has(Sabotage::MalformedCut) => {
+                let binding = if request.path == INTERFACE { Binding::JsonRpc } else { Binding::HttpJson };
+                let whole =
+                    Problem::rpc(-32700, 400, "Invalid JSON payload", Value::Null).write(self, binding);
+                Err(Ok(whole.framing(Framing::LengthOff(9))))
+            }
+            Err(_) if self.has(Sabotage::MalformedId) => Err(Ok(if request.path == INTERFACE {
+                Answer::json(200, r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Invalid JSON"}}"#)
+            } else {
+                Answer::json(400, r#"{"error":{"code":400,"status":"INVALID_ARGUMENT","message":""}}"#)
+            })),
             Err(_) => Err(Err(Box::new(Problem::rpc(-32700, 400, "Invalid JSON payload", Value::Null)))),
         }
     }
@@ -373,7 +417,7 @@ impl Model {
         };
         let Some(operation) = Operation::from_method(&called.method) else {
             return Err(Box::new(if self.has(Sabotage::UnknownMethodTask) {
-                Problem::not_found("")
+                Problem::a2a(A2aError::TaskNotFound, Value::Null)
             } else {
                 Problem::rpc(-32601, 404, "Method not found", Value::Null)
             }));
@@ -493,6 +537,9 @@ impl Model {
                 problem = Problem::refusal(-32000, 403, "Forbidden", "PERMISSION_DENIED");
                 problem.headers.push(("etag", "\"r-41\""));
             }
+            Some(Sabotage::MetadataTask) if get => {
+                set(&mut problem, "/0/metadata", json!({"taskId": OWN_TASK}));
+            }
             Some(Sabotage::StreamBare) if asked.streams => {
                 let event = match asked.binding {
                     Binding::JsonRpc => {
@@ -510,6 +557,36 @@ impl Model {
             let answer = problem.write(self, asked.binding);
             return Ok(Said { answer, after: OWNER_LOOKUP });
         }
-        Err(Box::new(problem))
+        match self.on_the_wire(problem.write(self, asked.binding), foreign) {
+            Some(answer) => Ok(answer.into()),
+            None => Err(Box::new(problem)),
+        }
+    }
+
+    /// "Not found" as it leaves where a sabotage is about how; a foreign task's otherwise than others.
+    fn on_the_wire(&self, answer: Answer, foreign: bool) -> Option<Answer> {
+        Some(match self.sabotage? {
+            Sabotage::ForeignPhrase if foreign => Answer { phrase: "Hidden", ..answer },
+            Sabotage::ForeignFraming if foreign => answer.framing(Framing::Chunked(64)),
+            Sabotage::ForeignOrder => {
+                let mut answer = answer.header("vary", "accept").header("cache-control", "no-store");
+                if foreign {
+                    answer.headers.reverse();
+                }
+                answer
+            }
+            Sabotage::ForeignSpelling => {
+                answer.header(if foreign { "Cache-control" } else { "Cache-Control" }, "no-store")
+            }
+            Sabotage::ForeignTrailer => {
+                let mut answer = answer.framing(Framing::Chunked(64));
+                if foreign {
+                    answer.trailers.push(("x-checked", "1"));
+                }
+                answer
+            }
+            Sabotage::ForeignCut if foreign => answer.framing(Framing::LengthOff(40)),
+            _ => return None,
+        })
     }
 }

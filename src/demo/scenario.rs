@@ -199,6 +199,10 @@ pub struct Answer {
     pub encoding: Encoding,
     pub framing: Framing,
     pub ending: Ending,
+    /// In place of the status's own reason phrase; empty for that one.
+    pub phrase: &'static str,
+    /// Behind the last chunk.
+    pub trailers: Vec<(&'static str, &'static str)>,
 }
 
 impl Answer {
@@ -212,6 +216,8 @@ impl Answer {
             encoding: Encoding::Plain,
             framing: Framing::Length,
             ending: Ending::KeepAlive,
+            phrase: "",
+            trailers: Vec::new(),
         }
     }
 
@@ -288,6 +294,7 @@ impl Answer {
             .ok()
             .and_then(|s| s.canonical_reason())
             .unwrap_or("Unknown");
+        let reason = if self.phrase.is_empty() { reason } else { self.phrase };
         let mut head = format!("HTTP/1.1 {} {reason}\r\n", self.status);
         let mut line = |name: &str, value: &str| {
             head.push_str(name);
@@ -323,7 +330,11 @@ impl Answer {
                     wire.extend_from_slice(b"\r\n");
                 }
                 if self.ending == Ending::KeepAlive {
-                    wire.extend_from_slice(b"0\r\n\r\n");
+                    wire.extend_from_slice(b"0\r\n");
+                    for (name, value) in &self.trailers {
+                        wire.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+                    }
+                    wire.extend_from_slice(b"\r\n");
                 }
             }
             Framing::Length | Framing::LengthOff(_) | Framing::Close => wire.extend_from_slice(&body),

@@ -19,6 +19,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use super::tape::{Tape, Taping};
 use crate::outbound::{self, Remedy};
 
 /// Bytes of an answer that are read.
@@ -54,17 +55,52 @@ pub enum Wire {
     Http2,
 }
 
+/// How an answer ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum End {
+    /// All of it came.
+    #[default]
+    Whole,
+    /// Less than was announced, and why that is known.
+    Cut(String),
+    /// It goes on for longer than anybody waits.
+    Silence(Duration),
+    /// More than is read.
+    TooLong,
+}
+
+impl End {
+    /// What is missing; `None` when nothing is.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Whole => None,
+            Self::Cut(why) => Some(format!("is cut short: {why}")),
+            Self::Silence(patience) => {
+                Some(format!("has no end within {} s (--timeout)", patience.as_secs_f64()))
+            }
+            Self::TooLong => Some(format!("is longer than {} MiB", ANSWER_BYTES >> 20)),
+        }
+    }
+}
+
 /// An answer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Reply {
     pub status: u16,
+    /// `HTTP/1.1`, as the host writes it.
+    pub version: String,
+    /// The reason phrase; HTTP/2 has none.
+    pub phrase: String,
     /// In the order of the wire, names in lower case.
     pub headers: Vec<(String, String)>,
+    /// The names as the host writes them, in the same order.
+    pub spelled: Vec<String>,
     pub body: Bytes,
+    pub trailers: Vec<(String, String)>,
     /// From sending the request to the last byte of the answer.
     pub took: Duration,
-    /// Whether the body's end came.
-    pub complete: bool,
+    pub end: End,
 }
 
 impl Reply {
@@ -78,6 +114,19 @@ impl Reply {
     pub fn media(&self) -> String {
         let media = self.header("content-type").unwrap_or_default();
         media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// Why the rest did not come.
+    fn missing(&self, why: &hyper::Error) -> String {
+        let announced = self.header("content-length").and_then(|length| length.parse::<usize>().ok());
+        let chunked = self.header("transfer-encoding").is_some();
+        match announced {
+            Some(length) if self.body.len() < length => {
+                format!("{} of {length} bytes came", self.body.len())
+            }
+            _ if chunked && why.is_incomplete_message() => "the last chunk is missing".to_owned(),
+            _ => "the connection broke".to_owned(),
+        }
     }
 }
 
@@ -111,7 +160,8 @@ impl std::fmt::Display for NoReply {
 /// The client.
 #[derive(Debug)]
 pub struct Client {
-    pooled: Pooled<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pooled: Pooled<Taping<HttpsConnector<HttpConnector>>, Full<Bytes>>,
+    tape: Tape,
     bounds: Bounds,
     sent: AtomicUsize,
     /// When the next request may leave.
@@ -157,7 +207,10 @@ impl Client {
             Wire::Either => with_tls.enable_http1().enable_http2().wrap_connector(http),
             Wire::Http2 => with_tls.enable_http2().wrap_connector(http),
         };
+        let tape = Tape::default();
+        let connector = Taping { inner: connector, tape: tape.clone() };
         Ok(Self {
+            tape,
             pooled: Pooled::builder(TokioExecutor::new()).http2_only(wire == Wire::Http2).build(connector),
             bounds,
             sent: AtomicUsize::new(0),
@@ -209,30 +262,62 @@ impl Client {
         *request.headers_mut() = headers.clone();
         let agent = HeaderValue::from_static(concat!("a2a-errata-probe/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
+        self.tape.wind_back();
         let began = Instant::now();
         let patience = self.bounds.timeout;
         let deadline = began + patience;
         let answer = timeout(patience, self.pooled.request(request)).await;
-        let answer = answer.map_err(|_| NoReply::Silence(patience))?.map_err(|why| told_apart(&why))?;
+        let answer = answer
+            .map_err(|_| NoReply::Silence(patience))?
+            .map_err(|why| told_apart(&why, self.tape.is_tls()))?;
         let (head, mut incoming) = answer.into_parts();
-        let text = |name: &HeaderName, value: &HeaderValue| {
-            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-        };
-        let headers = head.headers.iter().map(|(name, value)| text(name, value)).collect();
+        let mut reply = self.begun(&head);
         let mut bytes = Vec::new();
-        let mut complete = false;
-        while bytes.len() <= ANSWER_BYTES {
-            match timeout_at(deadline, incoming.frame()).await {
-                Ok(Some(Ok(frame))) => bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
-                Ok(None) => {
-                    complete = true;
-                    break;
-                }
-                Ok(Some(Err(_))) | Err(_) => break,
+        reply.end = loop {
+            if bytes.len() > ANSWER_BYTES {
+                break End::TooLong;
             }
+            match timeout_at(deadline, incoming.frame()).await {
+                Ok(Some(Ok(frame))) => {
+                    bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+                    reply.trailers.extend(frame.trailers_ref().map_or_else(Vec::new, pairs));
+                }
+                Ok(None) => break End::Whole,
+                Ok(Some(Err(why))) => {
+                    reply.body = Bytes::from(std::mem::take(&mut bytes));
+                    reply.took = began.elapsed();
+                    reply.end = End::Cut(reply.missing(&why));
+                    return Ok(reply);
+                }
+                Err(_) => break End::Silence(patience),
+            }
+        };
+        reply.body = Bytes::from(bytes);
+        reply.took = began.elapsed();
+        Ok(reply)
+    }
+
+    /// The answer as far as its head goes, as near to the wire as can be seen.
+    fn begun(&self, head: &http::response::Parts) -> Reply {
+        let status = head.status.as_u16();
+        let of_http_1 = head.version < http::Version::HTTP_2;
+        let taped = self.tape.head(status).filter(|_| of_http_1);
+        let mut reply = Reply {
+            status,
+            version: format!("{:?}", head.version),
+            headers: pairs(&head.headers),
+            ..Reply::default()
+        };
+        if let Some(taped) = taped {
+            reply.version = taped.version;
+            reply.phrase = taped.phrase;
+            reply.spelled = taped.headers.iter().map(|(name, _)| name.clone()).collect();
+            let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+            reply.headers = taped.headers.into_iter().map(lower).collect();
+        } else {
+            reply.spelled = reply.headers.iter().map(|(name, _)| name.clone()).collect();
         }
-        let (status, body) = (head.status.as_u16(), Bytes::from(bytes));
-        Ok(Reply { status, headers, body, took: began.elapsed(), complete })
+        reply
     }
 
     /// Waits until the next request may leave.
@@ -244,8 +329,15 @@ impl Client {
     }
 }
 
+fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    headers.iter().map(text).collect()
+}
+
 /// What kind of failure it is, in one line.
-fn told_apart(error: &hyper_util::client::legacy::Error) -> NoReply {
+fn told_apart(error: &hyper_util::client::legacy::Error, is_tls: bool) -> NoReply {
     if let Some(error) = outbound::tls_error_in(error) {
         let (says, remedy) = outbound::tls_trouble(error);
         let what = match remedy {
@@ -273,6 +365,8 @@ fn told_apart(error: &hyper_util::client::legacy::Error) -> NoReply {
     let chain: String = chain.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if error.is_connect() {
         NoReply::Unreachable(chain)
+    } else if is_tls {
+        NoReply::Broken("what answers there speaks TLS; is it https://?".to_owned())
     } else if is_no_http_1 {
         NoReply::Broken("what came is no HTTP/1.1; a host that speaks HTTP/2 only needs --http2".to_owned())
     } else {

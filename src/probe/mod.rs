@@ -6,15 +6,19 @@
 
 mod checks;
 mod client;
+mod compare;
 pub mod ranks;
+mod secrets;
 mod session;
 mod shape;
+mod tape;
 mod target;
 
 pub use checks::{CHECKS, Check};
-pub use client::{Bounds, Client, NoReply, Reply, Trust, Wire};
+pub use client::{Bounds, Client, End, NoReply, Reply, Trust, Wire};
+pub use secrets::Secrets;
 pub use session::{Options, Session};
-pub use target::{Found, Interface, Protocol, resolve};
+pub use target::{Follow, Found, Interface, Protocol, resolve};
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub enum Verdict {
     Pass,
     Fail,
     NotApplicable,
+    /// The host put it off.
+    Undecided,
     /// The requests that it needs were more than was allowed.
     NotRun,
 }
@@ -33,6 +39,7 @@ impl Verdict {
             Self::Pass => "pass",
             Self::Fail => "fail",
             Self::NotApplicable => "not applicable",
+            Self::Undecided => "undecided",
             Self::NotRun => "not run",
         }
     }
@@ -83,6 +90,7 @@ async fn play(check: &'static Check, session: &Session<'_>) -> Finding {
         Ok(seen) => (Verdict::Pass, seen),
         Err(checks::Miss::Fails(why)) => (Verdict::Fail, why),
         Err(checks::Miss::NotApplicable(why)) => (Verdict::NotApplicable, why),
+        Err(checks::Miss::Undecided(why)) => (Verdict::Undecided, why),
         Err(checks::Miss::NotRun(why)) => (Verdict::NotRun, why),
     };
     Finding { check, verdict, reason, notes }

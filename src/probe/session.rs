@@ -1,5 +1,6 @@
 //! One interface under probe: how it is asked, and everything that it answered.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -11,7 +12,8 @@ use super::client::{Client, NoReply, Reply};
 use super::shape::{self, ErrorAnswer, Read};
 use super::target::{Interface, Protocol};
 use crate::normalize::Binding;
-use crate::protocol::a2a::Operation;
+use crate::outbound::shown;
+use crate::protocol::a2a::{A2aError, Operation};
 
 /// What the person at the keyboard says.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +41,25 @@ pub struct Heard {
     /// What was asked, in words.
     pub asked: String,
     pub method: Method,
+    /// The task that was asked about.
+    pub task: Option<String>,
+    pub echo: Echo,
+    /// Whether a stream of events was asked for.
+    pub streams: bool,
     pub reply: Reply,
+}
+
+/// Which id an answer may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Echo {
+    /// The request's, as it was written.
+    Own(String),
+    /// Null as well: the host may refuse before it reads.
+    OwnOrNull(String),
+    /// There was none to be read.
+    Null,
+    /// The binding has none.
+    Absent,
 }
 
 /// One interface under probe.
@@ -49,9 +69,10 @@ pub struct Session<'a> {
     /// The same host's JSON-RPC interface, when this one is HTTP+JSON.
     pub twin: Option<&'a Interface>,
     pub options: &'a Options,
+    /// An id that nobody has or can guess, or the one that was given as such.
     pub unknown: String,
-    /// Another one, for what two unknown tasks' answers differ in.
-    pub other: String,
+    /// Tasks that `GetTask` has called "not found".
+    proven: Mutex<HashSet<String>>,
     heard: Mutex<Vec<Heard>>,
     /// Why requests had no answer.
     unanswered: Mutex<Vec<NoReply>>,
@@ -66,6 +87,12 @@ pub struct Ask {
     body: Bytes,
     headers: HeaderMap,
     credentials: bool,
+    task: Option<String>,
+    /// Whether it would change something, if there were such a task.
+    changes: bool,
+    /// Whether it asks if there is the task.
+    looks: bool,
+    echo: Echo,
 }
 
 impl Ask {
@@ -83,11 +110,11 @@ impl Ask {
         self
     }
 
-    /// Without credentials.
+    /// Without credentials, and so perhaps refused unread.
     #[must_use]
     pub fn anonymous(mut self) -> Self {
         self.credentials = false;
-        self
+        self.unread()
     }
 
     #[must_use]
@@ -95,10 +122,74 @@ impl Ask {
         self.body = body.into();
         self
     }
+
+    /// About this task, and what would change it if it existed.
+    #[must_use]
+    pub fn changing(mut self, task: &str) -> Self {
+        self.task = Some(task.to_owned());
+        (self.changes, self.looks) = (true, false);
+        self
+    }
+
+    /// On a task that the person at the keyboard gave for it, and that was looked at.
+    #[must_use]
+    pub fn allowed(mut self) -> Self {
+        self.changes = false;
+        self
+    }
+
+    /// By this HTTP method.
+    #[must_use]
+    pub fn by(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// With this query besides.
+    #[must_use]
+    pub fn query(mut self, query: &str) -> Self {
+        self.below = format!("{}?{query}", self.below);
+        self
+    }
+
+    /// With an id that nobody can read.
+    #[must_use]
+    pub fn without_id(mut self) -> Self {
+        if self.echo != Echo::Absent {
+            self.echo = Echo::Null;
+        }
+        self
+    }
+
+    /// Which may be refused before it is read.
+    #[must_use]
+    pub fn unread(mut self) -> Self {
+        if let Echo::Own(id) = self.echo {
+            self.echo = Echo::OwnOrNull(id);
+        }
+        self
+    }
 }
 
 /// The id of requests where it does not matter.
 pub const ID: &str = "7";
+
+/// Whether an operation changes, or may change, the task it names.
+fn changes(operation: Operation) -> bool {
+    match operation {
+        Operation::GetTask
+        | Operation::ListTasks
+        | Operation::GetPushConfig
+        | Operation::ListPushConfigs
+        | Operation::GetExtendedAgentCard => false,
+        Operation::SendMessage
+        | Operation::SendStreamingMessage
+        | Operation::CancelTask
+        | Operation::SubscribeToTask
+        | Operation::CreatePushConfig
+        | Operation::DeletePushConfig => true,
+    }
+}
 
 impl<'a> Session<'a> {
     #[must_use]
@@ -108,18 +199,14 @@ impl<'a> Session<'a> {
         twin: Option<&'a Interface>,
         options: &'a Options,
     ) -> Self {
-        let unknown = options.unknown.clone().unwrap_or_else(|| match &options.foreign {
-            Some(foreign) => alike(foreign, 0),
-            None => made_up(),
-        });
-        let other = alike(&unknown, 7);
+        let unknown = options.unknown.clone().unwrap_or_else(made_up);
         Self {
             client,
             interface,
             twin,
             options,
             unknown,
-            other,
+            proven: Mutex::default(),
             heard: Mutex::default(),
             unanswered: Mutex::default(),
             notes: Mutex::default(),
@@ -129,17 +216,9 @@ impl<'a> Session<'a> {
     /// The same host's other interface, with its own transcript.
     #[must_use]
     pub fn on(&self, interface: &'a Interface) -> Self {
-        Self {
-            client: self.client,
-            interface,
-            twin: None,
-            options: self.options,
-            unknown: self.unknown.clone(),
-            other: self.other.clone(),
-            heard: Mutex::default(),
-            unanswered: Mutex::default(),
-            notes: Mutex::default(),
-        }
+        let mut other = Self::new(self.client, interface, None, self.options);
+        other.unknown.clone_from(&self.unknown);
+        other
     }
 
     #[must_use]
@@ -196,7 +275,7 @@ impl<'a> Session<'a> {
     #[must_use]
     pub fn call_with_id(&self, id: &str, operation: Operation, task: &str) -> Ask {
         let asked = self.method_of(operation).to_owned();
-        match self.interface.binding {
+        let mut ask = match self.interface.binding {
             Binding::JsonRpc => {
                 let method = self.method_of(operation);
                 let params = match operation {
@@ -209,7 +288,9 @@ impl<'a> Session<'a> {
                     _ => json!({"id": task}),
                 };
                 let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
-                self.post(&asked, body)
+                let mut ask = self.post(&asked, body);
+                ask.echo = Echo::Own(id.to_owned());
+                ask
             }
             Binding::HttpJson => {
                 let (method, below) = operation.route(task, "probe");
@@ -217,10 +298,16 @@ impl<'a> Session<'a> {
                 let body = if method == Method::POST { "{}" } else { "" };
                 self.ask(&asked, method, &format!("{prefix}{below}"), body)
             }
-        }
+        };
+        ask.task = operation.names_task().then(|| task.to_owned());
+        ask.changes = ask.task.is_some() && changes(operation);
+        ask.looks = operation == Operation::GetTask;
+        ask
     }
 
-    fn method_of(&self, operation: Operation) -> &'static str {
+    /// The JSON-RPC method's name in the protocol that is spoken.
+    #[must_use]
+    pub fn method_of(&self, operation: Operation) -> &'static str {
         match self.interface.protocol {
             Protocol::V1_0 => operation.method(),
             Protocol::V0_3 => operation.method_0_3(),
@@ -245,27 +332,105 @@ impl<'a> Session<'a> {
         if self.interface.protocol == Protocol::V1_0 {
             headers.insert("a2a-version", HeaderValue::from_static("1.0"));
         }
-        Ask { asked: asked.to_owned(), method, below: below.to_owned(), body, headers, credentials: true }
+        let echo = if self.is_json_rpc() { Echo::Own(ID.to_owned()) } else { Echo::Absent };
+        Ask {
+            asked: asked.to_owned(),
+            method,
+            below: below.to_owned(),
+            body,
+            headers,
+            credentials: true,
+            task: None,
+            changes: false,
+            looks: false,
+            echo,
+        }
     }
 
-    /// Asks, and remembers the answer.
+    /// Asks, and remembers the answer. What would change a task is asked only of one that `GetTask` says is none.
     ///
     /// # Errors
-    /// Without an answer the check fails; without budget it is not run.
+    /// Without an answer, or with half of one, the check fails; without budget it is not run.
     pub async fn hear(&self, ask: Ask) -> Result<Reply, Miss> {
-        let url = format!("{}{}", self.interface.url(), ask.below);
-        let url =
-            if self.interface.path.is_empty() && ask.below.is_empty() { format!("{url}/") } else { url };
+        let asked = ask.asked.clone();
+        let reply = self.hear_half(ask).await?;
+        match reply.end.trouble() {
+            Some(trouble) => Err(Miss::Fails(format!("{asked}: the answer {trouble}"))),
+            None => Ok(reply),
+        }
+    }
+
+    /// The same, where half an answer is one too.
+    ///
+    /// # Errors
+    /// As [`Self::hear`].
+    pub async fn hear_half(&self, ask: Ask) -> Result<Reply, Miss> {
+        if let (true, Some(task)) = (ask.changes, &ask.task) {
+            self.prove_unknown(task).await?;
+        }
+        self.send(ask).await
+    }
+
+    /// Asks whether there is such a task.
+    ///
+    /// # Errors
+    /// When anything but "not found" is the answer.
+    async fn prove_unknown(&self, task: &str) -> Result<(), Miss> {
+        let is_proven = || self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(task);
+        if is_proven() {
+            return Ok(());
+        }
+        let reply = self.send(self.call(Operation::GetTask, task)).await?;
+        match self.found(&reply) {
+            Lookup::None => Ok(()),
+            Lookup::Some => Err(Miss::NotApplicable(
+                "there is such a task, by GetTask: nothing is asked that would change it".to_owned(),
+            )),
+            Lookup::PutOff(why) => Err(Miss::Undecided(format!("GetTask: {why}"))),
+            Lookup::Unclear(why) => Err(Miss::NotApplicable(format!(
+                "GetTask does not say \"not found\", so nothing is asked that could change a task: {why}"
+            ))),
+        }
+    }
+
+    /// What an answer to `GetTask` says of there being such a task, in whatever shape.
+    pub fn found(&self, reply: &Reply) -> Lookup {
+        if let Some(why) = put_off(reply) {
+            return Lookup::PutOff(why);
+        }
+        if let Some(trouble) = reply.end.trouble() {
+            return Lookup::Unclear(format!("the answer {trouble}"));
+        }
+        match shape::read(self.interface.binding, &reply.body) {
+            Ok(Read::Success(_)) if reply.status < 400 => Lookup::Some,
+            Ok(Read::Error(error)) if error.says() == Some(A2aError::TaskNotFound) => Lookup::None,
+            _ if matches!(reply.status, 404 | 410) || shape::says_not_found(&reply.body) => Lookup::None,
+            Ok(Read::Error(error)) => Lookup::Unclear(format!("HTTP {}, {}", reply.status, error.name())),
+            Ok(Read::Success(_)) | Err(_) => {
+                Lookup::Unclear(format!("HTTP {} with {}", reply.status, shape::looks(&reply.body)))
+            }
+        }
+    }
+
+    async fn send(&self, ask: Ask) -> Result<Reply, Miss> {
+        let url = self.interface.target(&ask.below);
         let uri: Uri = url.parse().map_err(|_| Miss::Fails(format!("{url:?} is no URL")))?;
+        let streams = ask.headers.get(header::ACCEPT).is_some_and(|media| media == "text/event-stream");
         let mut headers = ask.headers;
         let mut add = |more: &HeaderMap| {
+            for name in more.keys() {
+                headers.remove(name);
+            }
             for (name, value) in more {
-                headers.insert(name.clone(), value.clone());
+                headers.append(name.clone(), value.clone());
             }
         };
-        add(&self.options.headers);
-        if ask.credentials {
-            add(&self.options.credentials);
+        // What was typed for one origin is not for others.
+        if self.interface.is_trusted {
+            add(&self.options.headers);
+            if ask.credentials {
+                add(&self.options.credentials);
+            }
         }
         let reply = match self.client.send(ask.method.clone(), uri, &headers, ask.body).await {
             Ok(reply) => reply,
@@ -276,7 +441,23 @@ impl<'a> Session<'a> {
                 return Err(Miss::Fails(told));
             }
         };
-        let heard = Heard { asked: ask.asked, method: ask.method, reply: reply.clone() };
+        // What nobody may see without a credential may be there all the same.
+        if let (true, true, Some(task)) = (ask.looks, ask.credentials, &ask.task) {
+            let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+            match self.found(&reply) {
+                Lookup::None => proven.insert(task.clone()),
+                Lookup::Some => proven.remove(task),
+                Lookup::PutOff(_) | Lookup::Unclear(_) => false,
+            };
+        }
+        let heard = Heard {
+            asked: ask.asked,
+            method: ask.method,
+            task: ask.task,
+            echo: ask.echo,
+            streams,
+            reply: reply.clone(),
+        };
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
         Ok(reply)
     }
@@ -284,14 +465,20 @@ impl<'a> Session<'a> {
     /// What an answer says.
     ///
     /// # Errors
-    /// When it is not in the binding's form.
+    /// When it is not in the binding's form, or says that now is not the time.
     pub fn read(&self, asked: &str, reply: &Reply) -> Result<Read, Miss> {
         let told = |why: &str| Miss::Fails(format!("{asked}: HTTP {} with {why}", reply.status));
+        if let (300..=399, Some(to)) = (reply.status, reply.header("location")) {
+            return Err(told(&format!("a redirect to {}, which is not followed", shape::brief(&shown(to)))));
+        }
         match shape::read(self.interface.binding, &reply.body) {
             Ok(Read::Success(_)) if self.interface.binding == Binding::HttpJson && reply.status >= 400 => {
                 Err(told(&format!("{}, no google.rpc.Status", shape::looks(&reply.body))))
             }
-            Ok(read) => Ok(read),
+            Ok(read) => match put_off(reply) {
+                Some(why) => Err(Miss::Undecided(format!("{asked}: {why}"))),
+                None => Ok(read),
+            },
             Err(why) => Err(told(&why)),
         }
     }
@@ -308,6 +495,28 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What `GetTask` says of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup {
+    None,
+    Some,
+    /// Not now.
+    PutOff(String),
+    /// Neither, and what it says instead.
+    Unclear(String),
+}
+
+/// Why an answer is about the moment, and not about what was asked.
+fn put_off(reply: &Reply) -> Option<String> {
+    let why = match reply.status {
+        429 => "the host is asked too often (--rps asks more slowly)",
+        502..=504 => "the host is not available",
+        _ if shape::says_too_often(&reply.body) => "the host is asked too often (--rps asks more slowly)",
+        _ => return None,
+    };
+    Some(format!("HTTP {}: {why}", reply.status))
+}
+
 /// What to do where requests are refused.
 #[must_use]
 pub fn credential_hint(given: bool) -> &'static str {
@@ -318,34 +527,34 @@ pub fn credential_hint(given: bool) -> &'static str {
     }
 }
 
-/// An id like any other, that nobody has.
-fn made_up() -> String {
-    let (a, b) = (random(0), random(1));
-    format!(
-        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
-        a >> 32,
-        a & 0xffff,
-        (a >> 16) & 0xfff,
-        b >> 52,
-        b & 0xffff_ffff_ffff
-    )
-}
-
-fn random(n: usize) -> u64 {
-    use std::hash::BuildHasher as _;
-    // The standard library's hash keys are random in every process.
-    std::hash::RandomState::new().hash_one(n)
-}
-
-/// An id of the same length and with the same kinds of characters, so that only its being unknown tells.
+/// An id that nobody has and nobody can guess: 128 bits, written like a UUID.
 #[must_use]
-pub fn alike(id: &str, salt: usize) -> String {
+pub fn made_up() -> String {
+    let (a, b) = (random(), random());
+    let low = |n: u64, bits: u32| n & ((1 << bits) - 1);
+    format!("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", a >> 32, low(a >> 16, 16), low(a, 16), b >> 48, low(b, 48))
+}
+
+/// From the system's source of randomness.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    if rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).is_err() {
+        // The standard library's hash keys are random in every process.
+        return std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// An id of the same length and with the same kinds of characters, so that only its being unknown tells. It may be
+/// somebody's: only what changes nothing is asked about it.
+#[must_use]
+pub fn alike(id: &str) -> String {
     let mut changed = false;
     let mut all: Vec<char> = id.chars().collect();
     // What is in front may name the tenant or the kind: the last sixteen letters are enough.
     let mut left = 16;
-    for (at, c) in all.iter_mut().enumerate().rev() {
-        let digit = u32::try_from(random(at + salt) % 26).unwrap_or_default();
+    for c in all.iter_mut().rev() {
+        let digit = u32::try_from(random() % 1_048_576).unwrap_or_default();
         let other = match c {
             '0'..='9' => char::from_digit(digit % 10, 10),
             'a'..='f' => char::from_digit(10 + digit % 6, 16),
@@ -378,13 +587,26 @@ mod tests {
     #[test]
     fn an_unknown_id_looks_like_the_foreign_one() {
         for id in ["acme/5d2f6a7b8c9d0e1f2a3b4c", "T-1", "42", "--", "ABCdef019"] {
-            let other = alike(id, 1);
+            let other = alike(id);
+            // A short one may be the same by chance, and gets longer then.
             assert_ne!(other, id);
-            if id != "--" {
-                assert_eq!(other.len(), id.len(), "{other}");
-            }
+            assert!(other.len() == id.len() || other == format!("{id}x"), "{other}");
             assert!(!id.starts_with("acme/") || other.starts_with("acme/"), "{other}");
         }
-        assert_eq!(made_up().len(), 36);
+    }
+
+    /// What is asked to change something must not be anybody's.
+    #[test]
+    fn made_up_ids_have_128_bits_of_chance_in_them() {
+        let all: Vec<Vec<char>> = (0..200).map(|_| made_up().chars().collect()).collect();
+        let mut free = 0;
+        for at in 0..36 {
+            let seen: HashSet<char> = all.iter().map(|id| id[at]).collect();
+            if seen.len() > 1 {
+                assert!(seen.len() >= 14 && seen.iter().all(char::is_ascii_hexdigit), "{at}: {seen:?}");
+                free += 4;
+            }
+        }
+        assert_eq!(free, 128);
     }
 }

@@ -1,12 +1,11 @@
 //! Reads an answer as A2A 1.0 and RFC 0211 describe it, and says in words where it is otherwise.
 
-use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::normalize::Binding;
 use crate::protocol::a2a::{A2aError, DOMAIN};
-use crate::protocol::google_rpc::{BAD_REQUEST, ERROR_INFO};
+use crate::protocol::google_rpc::{BAD_REQUEST, ERROR_INFO, is_status_word};
 use crate::protocol::{openwop, sse, tree};
 
 /// An answer whose outer form is the binding's.
@@ -25,6 +24,12 @@ pub struct ErrorAnswer {
     pub message: String,
     /// `data` or `details` as they are; `Null` when there are none.
     pub details: Value,
+    /// Whether there is such a member, be it null.
+    pub has_details: bool,
+    /// A Status's word; empty on JSON-RPC.
+    pub word: String,
+    /// Members that the binding's shape has not.
+    pub extra: Vec<String>,
     /// The raw token; `None` when there is no such member (or the binding has none).
     pub id: Option<String>,
 }
@@ -49,11 +54,6 @@ pub fn read(binding: Binding, body: &[u8]) -> Result<Read, String> {
 }
 
 fn read_json_rpc(body: &[u8], value: &Value) -> Result<Read, String> {
-    #[derive(Deserialize)]
-    struct Raw<'a> {
-        #[serde(borrow)]
-        id: Option<&'a RawValue>,
-    }
     let Some(object) = value.as_object() else {
         return Err(format!("{}, no JSON-RPC response", looks(body)));
     };
@@ -63,39 +63,53 @@ fn read_json_rpc(body: &[u8], value: &Value) -> Result<Read, String> {
     match (object.get("result"), object.get("error")) {
         (Some(_), Some(error)) if !error.is_null() => Err("a response with result and error".to_owned()),
         (Some(result), _) => Ok(Read::Success(result.clone())),
-        (None, Some(Value::Object(error))) => {
-            let id = if object.contains_key("id") {
-                let raw: Option<Raw<'_>> = serde_json::from_slice(body).ok();
-                Some(raw.and_then(|raw| raw.id).map_or("null", RawValue::get).to_owned())
-            } else {
-                None
-            };
-            Ok(Read::Error(ErrorAnswer {
-                binding: Binding::JsonRpc,
-                code: integer(error.get("code"), "error.code")?,
-                message: text(error.get("message"), "error.message")?,
-                details: error.get("data").cloned().unwrap_or_default(),
-                id,
-            }))
-        }
+        (None, Some(Value::Object(error))) => Ok(Read::Error(ErrorAnswer {
+            binding: Binding::JsonRpc,
+            code: integer(error.get("code"), "error.code")?,
+            message: text(error.get("message"), "error.message")?,
+            details: error.get("data").cloned().unwrap_or_default(),
+            has_details: error.contains_key("data"),
+            word: String::new(),
+            extra: extra(object, &["jsonrpc", "id", "error"], error, &["code", "message", "data"]),
+            id: id_of(body),
+        })),
         (None, _) => Err("a response with neither result nor an error object".to_owned()),
     }
 }
 
 fn read_http_json(value: &Value) -> Result<Read, String> {
-    let Some(error) = value.get("error") else { return Ok(Read::Success(value.clone())) };
+    let (Some(object), Some(error)) = (value.as_object(), value.get("error")) else {
+        return Ok(Read::Success(value.clone()));
+    };
     let Some(error) = error.as_object() else {
         return Err("an \"error\" that is no google.rpc.Status".to_owned());
     };
     let code = integer(error.get("code"), "error.code")?;
-    text(error.get("status"), "error.status")?;
+    let word = text(error.get("status"), "error.status")?;
     Ok(Read::Error(ErrorAnswer {
         binding: Binding::HttpJson,
         code,
         message: text(error.get("message"), "error.message")?,
         details: error.get("details").cloned().unwrap_or_default(),
+        has_details: error.contains_key("details"),
+        word,
+        extra: extra(object, &["error"], error, &["code", "status", "message", "details"]),
         id: None,
     }))
+}
+
+/// Members on either level that are none of these.
+fn extra(
+    outer: &Map<String, Value>,
+    known: &[&str],
+    error: &Map<String, Value>,
+    inner: &[&str],
+) -> Vec<String> {
+    let more = |object: &Map<String, Value>, known: &[&str], prefix: &str| -> Vec<String> {
+        let names = object.keys().filter(|name| !known.contains(&name.as_str()));
+        names.map(|name| format!("{prefix}{name}")).collect()
+    };
+    [more(outer, known, ""), more(error, inner, "error.")].concat()
 }
 
 fn integer(value: Option<&Value>, name: &str) -> Result<i64, String> {
@@ -128,6 +142,38 @@ fn envelope(value: &Value) -> Option<String> {
 /// Whether a body is one.
 pub fn is_envelope(body: &[u8]) -> Option<String> {
     envelope(&serde_json::from_slice(body).ok()?)
+}
+
+/// Whether a body that need not be in shape says that there is no such task: by a code, a reason, or an envelope's word.
+pub fn says_not_found(body: &[u8]) -> bool {
+    let Ok(value) = serde_json::from_slice::<Value>(body) else { return false };
+    let of = |object: &Value| {
+        object.get("code").and_then(Value::as_i64) == Some(A2aError::TaskNotFound.code())
+            || object.get("reason").and_then(Value::as_str).and_then(A2aError::from_reason)
+                == Some(A2aError::TaskNotFound)
+    };
+    let error = value.get("error").unwrap_or(&Value::Null);
+    of(&value)
+        || of(error)
+        || matches!(error.as_str(), Some("not_found" | "task_not_found" | "run_not_found"))
+        || error.get("data").is_some_and(of)
+}
+
+/// Whether an error says, at whatever status, that there were too many requests.
+pub fn says_too_often(body: &[u8]) -> bool {
+    let Ok(value) = serde_json::from_slice::<Value>(body) else { return false };
+    let error = value.get("error").unwrap_or(&Value::Null);
+    let list = error.get("data").or_else(|| error.get("details")).and_then(Value::as_array);
+    let reasons = list.into_iter().flatten().filter_map(|detail| detail.get("reason")?.as_str());
+    reasons.chain(error.as_str()).any(|reason| reason.eq_ignore_ascii_case("RATE_LIMITED"))
+        || error.get("status").and_then(Value::as_str) == Some("RESOURCE_EXHAUSTED")
+}
+
+/// The raw token of a JSON-RPC response's id; `None` without one.
+pub fn id_of(body: &[u8]) -> Option<String> {
+    // `Option` would make nothing of a null.
+    let members: std::collections::HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    members.get("id").map(|raw| raw.get().to_owned())
 }
 
 /// What a body looks like, for people.
@@ -211,6 +257,7 @@ impl ErrorAnswer {
         match &self.details {
             Value::Array(list) if list.is_empty() => return Err(format!("{member} is empty, no ErrorInfo")),
             Value::Array(_) => {}
+            Value::Null if self.has_details => return Err(format!("{member} is null, no ErrorInfo")),
             Value::Null => return Err(format!("{member} is absent, no ErrorInfo")),
             Value::Object(_) => return Err(format!("{member} is an object, not an array of typed details")),
             other => return Err(format!("{member} is {}, not an array of typed details", short(other))),
@@ -261,6 +308,50 @@ impl ErrorAnswer {
         Ok(())
     }
 
+    /// That it has the members of its shape and no others, none of them empty, and a Status the word of its code
+    /// (E-1, E-4).
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn has_its_members(&self) -> Result<(), String> {
+        if let Some(first) = self.extra.first() {
+            return Err(format!("a member {first:?} that the shape has not"));
+        }
+        let member = match self.binding {
+            Binding::JsonRpc => "error.data",
+            Binding::HttpJson => "error.details",
+        };
+        match &self.details {
+            Value::Null if self.has_details => {
+                return Err(format!("{member} is null where it must be absent"));
+            }
+            Value::Array(list) if list.is_empty() => {
+                return Err(format!("{member} is [] where it must be absent"));
+            }
+            _ => {}
+        }
+        if let Some(id) = &self.id
+            && id.starts_with(['{', '[', 't', 'f'])
+        {
+            return Err(format!("the id is {id}, neither string nor number nor null"));
+        }
+        if self.binding == Binding::HttpJson {
+            let said = self.says().filter(|said| self.code == i64::from(said.http_status()));
+            let wanted = said.map_or_else(|| words_of(self.code).to_vec(), |said| vec![said.status_word()]);
+            let fits = if wanted.is_empty() {
+                is_status_word(&self.word)
+            } else {
+                wanted.contains(&self.word.as_str())
+            };
+            if !fits {
+                let wanted =
+                    if wanted.is_empty() { "a google.rpc.Code".to_owned() } else { wanted.join(" or ") };
+                return Err(format!("status is {:?} where {} has {wanted}", self.word, self.code));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether invalid parameters say which.
     pub fn has_bad_request(&self) -> bool {
         let list = self.details.as_array().map_or(&[][..], Vec::as_slice);
@@ -268,11 +359,33 @@ impl ErrorAnswer {
     }
 }
 
+/// The words that google.rpc.Code has for an HTTP status; none where it has no rule.
+fn words_of(status: i64) -> &'static [&'static str] {
+    match status {
+        400 | 413 | 415 | 422 => &["INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"],
+        401 | 407 => &["UNAUTHENTICATED"],
+        403 => &["PERMISSION_DENIED"],
+        404 => &["NOT_FOUND"],
+        405 => &["NOT_FOUND", "UNIMPLEMENTED", "INVALID_ARGUMENT"],
+        409 => &["ABORTED", "ALREADY_EXISTS", "FAILED_PRECONDITION"],
+        429 => &["RESOURCE_EXHAUSTED"],
+        500 => &["INTERNAL", "UNKNOWN", "DATA_LOSS"],
+        501 => &["UNIMPLEMENTED"],
+        502 | 503 => &["UNAVAILABLE"],
+        504 => &["DEADLINE_EXCEEDED"],
+        _ => &[],
+    }
+}
+
 /// A value on a few columns.
 pub fn short(value: &Value) -> String {
-    let text = value.to_string();
+    brief(&value.to_string())
+}
+
+/// A text on a few columns.
+pub fn brief(text: &str) -> String {
     if text.chars().count() <= 60 {
-        return text;
+        return text.to_owned();
     }
     format!("{}…", text.chars().take(59).collect::<String>())
 }
@@ -321,6 +434,66 @@ mod tests {
             verdict(&with(r#","data":{"reason":"TASK_NOT_FOUND"}"#)),
             "error.data is an object, not an array of typed details"
         );
+    }
+
+    /// E-1 and E-4: nothing else on either level, no `data` that is empty, the word of the code.
+    #[test]
+    fn members_are_those_of_the_shape() {
+        let of = |binding, body: &str| error(binding, body).and_then(|error| error.has_its_members());
+        let rpc = |more: &str| {
+            of(
+                Binding::JsonRpc,
+                &format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32700,"message":"m"{more}}}"#),
+            )
+        };
+        assert_eq!(rpc("}"), Ok(()));
+        assert!(of(Binding::JsonRpc, GOOD).is_ok());
+        for (more, why) in [
+            (r#","data":null}"#, "error.data is null where it must be absent"),
+            (r#","data":[]}"#, "error.data is [] where it must be absent"),
+            (r#","stack":"x"}"#, r#"a member "error.stack" that the shape has not"#),
+            (r#"},"result":null"#, "a response with result and error"),
+            (r#"},"timestamp":1"#, r#"a member "timestamp" that the shape has not"#),
+        ] {
+            let found = rpc(more);
+            assert_eq!(found.unwrap_err(), why, "{more}");
+        }
+        for id in ["{}", "[7]", "true"] {
+            let found = of(Binding::JsonRpc, &GOOD.replace(":7", &format!(":{id}"))).unwrap_err();
+            assert!(found.contains("neither string nor number"), "{found}");
+        }
+        let status = |code: u16, word: &str, more: &str| {
+            of(
+                Binding::HttpJson,
+                &format!(r#"{{"error":{{"code":{code},"status":"{word}","message":"m"{more}}}}}"#),
+            )
+        };
+        assert_eq!(status(400, "INVALID_ARGUMENT", ""), Ok(()));
+        assert_eq!(status(418, "ABORTED", ""), Ok(()));
+        assert!(status(418, "TEAPOT", "").is_err());
+        assert_eq!(
+            status(404, "FAILED_PRECONDITION", ""),
+            Err("status is \"FAILED_PRECONDITION\" where 404 has NOT_FOUND".to_owned())
+        );
+        assert!(status(404, "NOT_FOUND", r#","details":[]"#).unwrap_err().contains("error.details is []"));
+        let info = r#","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_CANCELABLE","domain":"a2a-protocol.org"}]"#;
+        assert_eq!(status(400, "FAILED_PRECONDITION", info), Ok(()));
+        assert!(status(400, "INVALID_ARGUMENT", info).is_err());
+    }
+
+    #[test]
+    fn what_says_not_found_need_not_be_in_shape() {
+        for body in [
+            r#"{"code":-32001,"message":"m"}"#,
+            r#"{"error":{"code":-32001}}"#,
+            r#"{"error":"not_found","message":"m"}"#,
+            r#"{"error":{"code":1,"data":{"reason":"TaskNotFoundError"}}}"#,
+        ] {
+            assert!(says_not_found(body.as_bytes()), "{body}");
+        }
+        for body in ["", r#"{"error":"run_forbidden"}"#, r#"{"error":{"code":-32603}}"#] {
+            assert!(!says_not_found(body.as_bytes()), "{body}");
+        }
     }
 
     #[test]

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::Value;
 
-use super::client::{Client, NoReply, Reply};
-use super::session::credential_hint;
+use super::client::{Client, End, NoReply, Reply};
+use super::session::{credential_hint, made_up};
 use super::shape::{self, Read};
 use crate::normalize::Binding;
-use crate::outbound::Typed;
+use crate::outbound::{Typed, shown};
 use crate::protocol::card::{self, CardBinding};
 
 /// Which generation of the protocol the interface is asked in.
@@ -28,6 +28,10 @@ pub struct Interface {
     pub origin: String,
     /// Without a trailing slash.
     pub path: String,
+    /// Sent with every request, and not shown: it may hold a key.
+    pub query: Option<String>,
+    /// Whether credentials and headers are sent there: they were typed for it.
+    pub is_trusted: bool,
     pub binding: Binding,
     /// As the card lists them; empty without a card.
     pub versions: Vec<String>,
@@ -47,6 +51,27 @@ impl Interface {
     pub fn url(&self) -> String {
         format!("{}{}", self.origin, self.path)
     }
+
+    /// The URL of what is below it, with the query besides.
+    #[must_use]
+    pub fn target(&self, below: &str) -> String {
+        let (path, more) = below.split_once('?').map_or((below, None), |(path, more)| (path, Some(more)));
+        let slash = if self.path.is_empty() && path.is_empty() { "/" } else { "" };
+        let query: Vec<&str> = self.query.as_deref().into_iter().chain(more).collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("{}{path}{slash}{mark}{}", self.url(), query.join("&"))
+    }
+}
+
+/// Whether other origins that the card names are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Follow {
+    #[default]
+    No,
+    /// Without what was typed for the first one: credentials, headers, the query.
+    Bare,
+    /// With all of it.
+    WithCredentials,
 }
 
 /// What a URL led to.
@@ -68,49 +93,101 @@ pub async fn resolve(
     url: &Typed,
     headers: &HeaderMap,
     binding: Option<Binding>,
-    follow: bool,
+    follow: Follow,
 ) -> Result<Found, String> {
     let uri = &url.uri;
     let scheme = uri.scheme_str().unwrap_or("http");
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
-    let origin = format!("{scheme}://{authority}");
-    let path = uri.path().strip_suffix('/').unwrap_or(uri.path()).to_owned();
-    let mut asked = vec![format!("{path}{}", uri.query().map_or_else(String::new, |q| format!("?{q}")))];
+    let mut typed = Named {
+        origin: format!("{scheme}://{authority}"),
+        path: uri.path().strip_suffix('/').unwrap_or(uri.path()).to_owned(),
+        query: uri.query().filter(|query| !query.is_empty()).map(str::to_owned),
+        has_headers: !headers.is_empty(),
+    };
+    let mut asked = vec![if typed.path.is_empty() { "/".to_owned() } else { typed.path.clone() }];
     // A card below the path, as hosts with several agents have it, then at its place.
-    for base in [path.as_str(), ""] {
-        asked.extend(card::PATHS.iter().map(|place| format!("{base}{place}")));
+    for base in [typed.path.as_str(), ""] {
+        let places = card::PATHS.iter().map(|place| format!("{base}{place}"));
+        let new: Vec<String> = places.filter(|place| !asked.contains(place)).collect();
+        asked.extend(new);
     }
-    asked.dedup();
+    let mut seen = Vec::new();
     let mut unusable = None;
-    for place in &asked {
-        let reply = get(client, &format!("{origin}{place}"), headers).await;
-        let reply = match reply {
-            Ok(reply) => reply,
-            // A host that cannot be reached or is silent will be no better at the next place.
-            Err(why) => return Err(format!("{origin}: {why}")),
-        };
-        if reply.status != 200 {
-            continue;
-        }
-        match card::read(&reply.body) {
-            Ok(listed) => {
-                let of_card = Card { listed, text: &reply.body };
-                // The URL was not the card's own, so it was meant to be an interface.
-                let own = asked.first() == Some(place);
-                if let Some(binding) = binding.filter(|binding| !own && of_card.lacks(&path, *binding)) {
-                    return without_card(client, &origin, &path, headers, Some(binding)).await;
+    for (at, place) in asked.iter().enumerate() {
+        let query = typed.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
+        let reply = get(client, &format!("{}{place}{query}", typed.origin), headers).await;
+        // A host that cannot be reached or is silent will be no better at the next place.
+        let reply = reply.map_err(|why| format!("{}: {why}", typed.origin))?;
+        let looked = card_in(&reply, scheme);
+        let listed = match looked {
+            Ok(listed) => listed,
+            Err((why, is_card)) => {
+                if is_card && place.contains("/.well-known/") {
+                    unusable = unusable.or(Some(card::Unusable::NoInterface.as_str()));
                 }
-                return of_card.interfaces(&origin, &path, binding, follow);
+                seen.push(format!("{place}: {why}"));
+                continue;
             }
-            Err(card::Unusable::NotJson) => {}
-            Err(why) if place.contains("/.well-known/") => unusable = Some(why.as_str()),
-            Err(_) => {}
+        };
+        let of_card = Card { listed, text: &reply.body };
+        // The URL was not the card's own, so it was meant to be an interface.
+        let own = at == 0;
+        if let Some(binding) = binding.filter(|binding| !own && of_card.lacks(&typed.path, *binding)) {
+            return without_card(client, &typed, headers, Some(binding), &seen).await;
         }
+        if own {
+            // The query was the card's.
+            typed.query = None;
+        }
+        return of_card.interfaces(&typed, binding, follow);
     }
     if let Some(why) = unusable {
-        return Err(format!("the agent card of {origin} cannot be used: {why}"));
+        let origin = &typed.origin;
+        return Err(format!("the agent card of {origin} cannot be used: {why} ({})", seen.join("; ")));
     }
-    without_card(client, &origin, &path, headers, binding).await
+    without_card(client, &typed, headers, binding, &seen).await
+}
+
+/// What the person named.
+struct Named {
+    /// Scheme and authority.
+    origin: String,
+    /// Without a trailing slash.
+    path: String,
+    query: Option<String>,
+    has_headers: bool,
+}
+
+type Listed = Vec<(card::Listed, String)>;
+
+/// The interfaces of the card that an answer is; else what it is in words, and whether it is a card without any.
+fn card_in(reply: &Reply, scheme: &str) -> Result<Listed, (String, bool)> {
+    let plain = |why: String| Err((why, false));
+    if let 300..=399 = reply.status {
+        let to = reply
+            .header("location")
+            .map_or_else(String::new, |to| format!(" to {}", shape::brief(&shown(to))));
+        return plain(format!("HTTP {}{to}, which is not followed", reply.status));
+    }
+    if reply.status != 200 {
+        let https = scheme == "http" && reply.status == 400 && says_https(&reply.body);
+        let hint = if https { ", and it speaks of HTTPS; is it https://?" } else { "" };
+        return plain(format!("HTTP {}{hint}", reply.status));
+    }
+    if let Some(trouble) = reply.end.trouble() {
+        return plain(format!("an answer that {trouble}"));
+    }
+    match card::read_with_urls(&reply.body) {
+        Ok(listed) => Ok(listed),
+        Err(card::Unusable::NotJson) => plain(format!("{}, no JSON", shape::looks(&reply.body))),
+        Err(card::Unusable::NotAnObject) => plain(shape::looks(&reply.body).to_owned()),
+        Err(card::Unusable::NoInterface) => Err(("JSON without interfaces".to_owned(), true)),
+    }
+}
+
+/// As nginx, Go and others answer what is no TLS.
+fn says_https(body: &[u8]) -> bool {
+    memchr::memmem::find(body.get(..2048).unwrap_or(body), b"HTTPS").is_some()
 }
 
 async fn get(client: &Client, url: &str, headers: &HeaderMap) -> Result<Reply, NoReply> {
@@ -124,46 +201,55 @@ async fn get(client: &Client, url: &str, headers: &HeaderMap) -> Result<Reply, N
 /// An interface is known by how it answers a call of a method that changes nothing.
 async fn without_card(
     client: &Client,
-    origin: &str,
-    path: &str,
+    typed: &Named,
     headers: &HeaderMap,
     binding: Option<Binding>,
+    seen: &[String],
 ) -> Result<Found, String> {
     let interface = |binding| Interface {
-        origin: origin.to_owned(),
-        path: path.to_owned(),
+        origin: typed.origin.clone(),
+        path: typed.path.clone(),
+        query: typed.query.clone(),
+        is_trusted: true,
         binding,
         versions: Vec::new(),
         protocol: Protocol::V1_0,
         capabilities: None,
     };
     let note = "no agent card lists this interface: versions are not compared with one".to_owned();
+    let found = |binding| Found {
+        interfaces: vec![interface(binding)],
+        notes: vec![note.clone()],
+        problems: Vec::new(),
+    };
     if let Some(binding) = binding {
-        return Ok(Found { interfaces: vec![interface(binding)], notes: vec![note], problems: Vec::new() });
+        return Ok(found(binding));
     }
-    let url = format!("{origin}{path}");
-    let uri: Uri = url.parse().map_err(|_| format!("{url:?} is no URL"))?;
+    let one = interface(Binding::JsonRpc);
+    let (url, target) = (one.url(), one.target(""));
+    let uri: Uri = target.parse().map_err(|_| format!("{url:?} is no URL"))?;
     let mut sent = headers.clone();
     sent.insert("content-type", HeaderValue::from_static("application/json"));
     sent.insert("a2a-version", HeaderValue::from_static("1.0"));
-    let body = r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"probe"}}"#;
-    let reply = client.send(Method::POST, uri, &sent, Bytes::from_static(body.as_bytes())).await;
+    let task = made_up();
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{{"id":"{task}"}}}}"#);
+    let reply = client.send(Method::POST, uri, &sent, Bytes::from(body)).await;
     let reply = reply.map_err(|why| format!("{url}: {why}"))?;
+    let what = match reply.end.trouble() {
+        Some(trouble) => format!("an answer that {trouble}"),
+        None => shape::looks(&reply.body).to_owned(),
+    };
     match shape::read(Binding::JsonRpc, &reply.body) {
-        Ok(Read::Error(_) | Read::Success(_)) => Ok(Found {
-            interfaces: vec![interface(Binding::JsonRpc)],
-            notes: vec![note],
-            problems: Vec::new(),
-        }),
-        Err(_) if matches!(reply.status, 401 | 403 | 407) => {
-            let what = credential_hint(!headers.is_empty());
-            Err(format!("{url} answers with HTTP {} and no A2A error: {what}", reply.status))
+        Ok(Read::Error(_) | Read::Success(_)) if reply.end == End::Whole => Ok(found(Binding::JsonRpc)),
+        _ if matches!(reply.status, 401 | 403 | 407) => {
+            let hint = credential_hint(!headers.is_empty());
+            Err(format!("{url} answers with HTTP {} and no A2A error: {hint}", reply.status))
         }
-        Err(_) => Err(format!(
-            "{url} is no A2A host: there is no agent card, and a JSON-RPC call is answered with HTTP {} and {}; \
-             for an interface without a card give --binding",
+        _ => Err(format!(
+            "{url} is no A2A host: there is no agent card ({}), and a JSON-RPC call is answered with HTTP {} and \
+             {what}; for an interface without a card give --binding",
+            seen.join("; "),
             reply.status,
-            shape::looks(&reply.body),
         )),
     }
 }
@@ -176,63 +262,90 @@ fn binding_of(listed: &card::Listed) -> Binding {
 }
 
 struct Card<'a> {
-    listed: Vec<card::Listed>,
+    listed: Listed,
     text: &'a [u8],
 }
 
 impl Card<'_> {
     /// Whether a path was meant that the card says nothing of.
     fn lacks(&self, path: &str, binding: Binding) -> bool {
-        let listed = self.listed.iter().any(|one| one.path == path && binding_of(one) == binding);
+        let listed = self.listed.iter().any(|(one, _)| one.path == path && binding_of(one) == binding);
         !path.is_empty() && !listed
     }
 
-    fn interfaces(
-        self,
-        origin: &str,
-        path: &str,
-        binding: Option<Binding>,
-        follow: bool,
-    ) -> Result<Found, String> {
-        let mut notes = Vec::new();
+    fn interfaces(self, typed: &Named, binding: Option<Binding>, follow: Follow) -> Result<Found, String> {
+        let mut notes: Vec<String> = Vec::new();
+        let mut problems: Vec<String> = Vec::new();
+        let add = |to: &mut Vec<String>, line: String| {
+            if !to.contains(&line) {
+                to.push(line);
+            }
+        };
+        let path = typed.path.as_str();
         let card: Value = serde_json::from_slice(self.text).unwrap_or_default();
         let says = |name: &str| card.pointer(&format!("/capabilities/{name}")) == Some(&Value::Bool(true));
         let capabilities = Capabilities { push: says("pushNotifications"), streaming: says("streaming") };
-        let (_, here) = origin.split_once("://").unwrap_or_default();
         let mut interfaces: Vec<Interface> = Vec::new();
-        for one in self.listed {
-            let elsewhere = one.authority.as_deref().filter(|authority| *authority != here);
-            let origin = match elsewhere {
-                Some(authority) if follow => {
-                    // The card's scheme is not kept by the reader; an origin is asked as this one was.
-                    let scheme = origin.split("://").next().unwrap_or("https");
-                    format!("{scheme}://{authority}")
-                }
-                Some(authority) => {
-                    let note = format!(
-                        "the card names {authority}; its paths are probed at {here}, --follow goes there"
-                    );
-                    if !notes.contains(&note) {
-                        notes.push(note);
+        for (one, url) in self.listed {
+            let (origin, is_trusted) = match Place::of(typed, one.authority.as_deref(), &url) {
+                Place::Here => (typed.origin.clone(), true),
+                Place::Elsewhere { origin, same_host } => {
+                    let is_downgrade = typed.origin.starts_with("https:") && origin.starts_with("http:");
+                    let here = &typed.origin;
+                    if is_downgrade && follow != Follow::No && !same_host {
+                        let line = format!("{origin}, which the card names, is not asked: it is no https://");
+                        add(&mut problems, line);
+                        continue;
                     }
-                    origin.to_owned()
+                    if is_downgrade {
+                        let note = format!(
+                            "the card names {origin} without TLS, which is never followed; its paths are probed at {here}"
+                        );
+                        add(&mut notes, note);
+                        (typed.origin.clone(), true)
+                    } else if follow == Follow::No {
+                        let note = format!(
+                            "the card names {origin}; its paths are probed at {here}, --follow goes there"
+                        );
+                        add(&mut notes, note);
+                        (typed.origin.clone(), true)
+                    } else {
+                        let is_trusted = follow == Follow::WithCredentials;
+                        if !is_trusted && (typed.has_headers || typed.query.is_some()) {
+                            let note = format!(
+                                "{origin} gets no credential, header or query that was typed for {here}; \
+                                 --follow-credentials sends them"
+                            );
+                            add(&mut notes, note);
+                        }
+                        (origin, is_trusted)
+                    }
                 }
-                None => origin.to_owned(),
             };
             let speaks = binding_of(&one);
             let known = interfaces
                 .iter_mut()
                 .find(|known| known.path == one.path && known.binding == speaks && known.origin == origin);
             match known {
+                Some(known) if known.versions.contains(&one.version) => {}
                 Some(known) => known.versions.push(one.version),
-                None => interfaces.push(Interface {
-                    origin,
-                    path: one.path,
-                    binding: speaks,
-                    versions: vec![one.version],
-                    protocol: Protocol::V1_0,
-                    capabilities: Some(capabilities),
-                }),
+                None => {
+                    let own =
+                        url.split('#').next().unwrap_or_default().split_once('?').map(|(_, query)| query);
+                    let typed = typed.query.as_deref().filter(|typed| is_trusted && own != Some(*typed));
+                    let query: Vec<&str> =
+                        own.into_iter().chain(typed).filter(|one| !one.is_empty()).collect();
+                    interfaces.push(Interface {
+                        origin,
+                        path: one.path,
+                        query: Some(query.join("&")).filter(|query| !query.is_empty()),
+                        is_trusted,
+                        binding: speaks,
+                        versions: vec![one.version],
+                        protocol: Protocol::V1_0,
+                        capabilities: Some(capabilities),
+                    });
+                }
             }
         }
         for interface in &mut interfaces {
@@ -242,7 +355,7 @@ impl Card<'_> {
         }
         if let Some(binding) = binding {
             interfaces.retain(|interface| interface.binding == binding);
-            if interfaces.is_empty() {
+            if interfaces.is_empty() && problems.is_empty() {
                 return Err(format!("the agent card lists no {} interface", binding.as_str()));
             }
         }
@@ -250,7 +363,6 @@ impl Card<'_> {
         if !path.is_empty() && interfaces.iter().any(|interface| interface.path == path) {
             interfaces.retain(|interface| interface.path == path);
         }
-        let mut problems = Vec::new();
         interfaces.retain(|interface| match Typed::read(&interface.url()) {
             Ok(_) => true,
             Err(why) => {
@@ -263,5 +375,107 @@ impl Card<'_> {
     }
 }
 
+/// Where an interface of the card's is, seen from the URL that was typed.
+enum Place {
+    Here,
+    Elsewhere {
+        /// With the card's scheme; with the typed one where the card names none.
+        origin: String,
+        /// Whether only the scheme or the port differs.
+        same_host: bool,
+    },
+}
+
+impl Place {
+    fn of(typed: &Named, authority: Option<&str>, url: &str) -> Self {
+        let Some(authority) = authority else { return Self::Here };
+        let (own_scheme, own) = typed.origin.split_once("://").unwrap_or_default();
+        let scheme = url.split_once("://").map_or(own_scheme, |(scheme, _)| scheme).to_ascii_lowercase();
+        let origin = format!("{scheme}://{authority}");
+        let place = |origin: &str| Typed::read(origin).ok().map(|typed| typed.place());
+        let is_here = match (place(&origin), place(&typed.origin)) {
+            (Some(theirs), Some(ours)) => theirs == ours,
+            _ => origin == typed.origin,
+        };
+        let host =
+            |authority: &str| authority.parse::<http::uri::Authority>().map(|one| one.host().to_owned());
+        let same_host =
+            host(own).is_ok_and(|own| host(authority).is_ok_and(|it| it.eq_ignore_ascii_case(&own)));
+        if is_here { Self::Here } else { Self::Elsewhere { origin, same_host } }
+    }
+}
+
 /// How long a task that was created may take to end.
 pub const TASK_PATIENCE: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(origin: &str, url: &str, follow: Follow) -> Found {
+        let card = serde_json::json!({"supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC"}]});
+        let text = card.to_string();
+        let listed = card::read_with_urls(text.as_bytes()).unwrap();
+        let typed = Named { origin: origin.to_owned(), path: String::new(), query: None, has_headers: true };
+        Card { listed, text: text.as_bytes() }.interfaces(&typed, None, follow).unwrap()
+    }
+
+    /// The card's scheme is kept, TLS is never given up, and one line says where what was typed is not sent.
+    #[test]
+    fn a_card_leads_to_its_own_scheme_and_never_out_of_tls() {
+        use Follow::{Bare, No, WithCredentials};
+        let (plain, tls) = ("http://h.example", "https://h.example");
+        for (typed, url, follow, asked, trusted, says) in [
+            (tls, "https://H.example:443/a", No, "https://h.example/a", true, ""),
+            (tls, "/a", Bare, "https://h.example/a", true, ""),
+            (tls, "//h.example/a", Bare, "https://h.example/a", true, ""),
+            (
+                plain,
+                "https://h.example/a",
+                No,
+                "http://h.example/a",
+                true,
+                "names https://h.example; its paths",
+            ),
+            (plain, "https://h.example/a", Bare, "https://h.example/a", false, "gets no credential"),
+            (plain, "https://b.example/a", WithCredentials, "https://b.example/a", true, ""),
+            (tls, "//b.example/a", Bare, "https://b.example/a", false, "gets no credential"),
+            (
+                tls,
+                "http://h.example/a",
+                No,
+                "https://h.example/a",
+                true,
+                "without TLS, which is never followed",
+            ),
+            (tls, "http://h.example/a", WithCredentials, "https://h.example/a", true, "without TLS"),
+            (
+                tls,
+                "http://b.example/a",
+                Bare,
+                "",
+                true,
+                "http://b.example, which the card names, is not asked",
+            ),
+            (tls, "http://b.example/a", WithCredentials, "", true, "it is no https://"),
+        ] {
+            let found = found(typed, url, follow);
+            let first = found.interfaces.first();
+            assert_eq!(first.map_or_else(String::new, Interface::url), asked, "{typed} {url} {follow:?}");
+            assert!(first.is_none_or(|one| one.is_trusted == trusted), "{typed} {url} {follow:?}");
+            let lines = [found.notes, found.problems].concat();
+            assert_eq!(lines.len(), usize::from(!says.is_empty()), "{lines:?}");
+            assert!(lines.concat().contains(says), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_query_stands_behind_the_path() {
+        let mut one = found("http://h", "/a?x=1", Follow::No).interfaces.remove(0);
+        assert_eq!(one.target(""), "http://h/a?x=1");
+        assert_eq!(one.target("/tasks/1?historyLength=2"), "http://h/a/tasks/1?x=1&historyLength=2");
+        (one.path, one.query) = (String::new(), None);
+        assert_eq!(one.target(""), "http://h/");
+        assert_eq!(one.target("/tasks?a=1"), "http://h/tasks?a=1");
+    }
+}

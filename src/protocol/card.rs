@@ -49,6 +49,20 @@ impl Unusable {
 /// # Errors
 /// It is no card, or lists nothing that the proxy could guard.
 pub fn read(bytes: &[u8]) -> Result<Vec<Listed>, Unusable> {
+    let mut listed = Vec::new();
+    for (one, _) in read_with_urls(bytes)? {
+        if !listed.contains(&one) {
+            listed.push(one);
+        }
+    }
+    Ok(listed)
+}
+
+/// The same with each URL as it is written, scheme and query included.
+///
+/// # Errors
+/// It is no card, or lists nothing that the proxy could guard.
+pub fn read_with_urls(bytes: &[u8]) -> Result<Vec<(Listed, String)>, Unusable> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let card: Value = serde_json::from_slice(bytes).map_err(|_| Unusable::NotJson)?;
     let card = card.as_object().ok_or(Unusable::NotAnObject)?;
@@ -58,7 +72,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Listed>, Unusable> {
         let (Some(url), Some(binding)) = (text(url), binding) else { return };
         let Some((authority, path)) = place(url) else { return };
         let version = major_minor(text(version).unwrap_or(default));
-        let interface = Listed { authority, path, binding, version };
+        let interface = (Listed { authority, path, binding, version }, url.to_owned());
         if !listed.contains(&interface) {
             listed.push(interface);
         }

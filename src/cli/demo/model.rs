@@ -15,7 +15,14 @@ pub fn run(screen: Screen, sabotage: Option<&str>) -> ExitCode {
     }
     let chosen = sabotage.map(|name| Sabotage::ALL.iter().find(|one| one.id() == name).copied());
     if chosen == Some(None) {
-        complain("no sabotage has such a name; `a2a-errata demo --model --sabotage list` names them");
+        let name = sabotage.unwrap_or_default();
+        let near = |one: &&Sabotage| strsim::jaro_winkler(one.id(), name);
+        let nearest = Sabotage::ALL.iter().max_by(|a, b| near(a).total_cmp(&near(b)));
+        let meant = nearest.filter(|one| near(one) > 0.8);
+        let meant = meant.map_or_else(String::new, |one| format!("; did you mean {}?", one.id()));
+        complain(&format!(
+            "no sabotage has such a name{meant} (`a2a-errata demo --model --sabotage list` names them)"
+        ));
         return ExitCode::from(2);
     }
     let chosen = chosen.flatten();

@@ -1,54 +1,61 @@
 //! The JUnit report: a file that is known to be writable before anything is asked, and its text.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::Probed;
 use crate::probe::Verdict;
 
-/// Where the report goes. What the file held stays until there is something better.
+/// Where the report goes. From the start the file says that there is none yet: what an earlier run found must not be
+/// taken for this one's, however this one ends.
 pub struct Report {
     path: PathBuf,
     file: File,
-    is_new: bool,
 }
 
 impl Report {
     /// # Errors
     /// In one line, why nothing can be written there.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let (opened, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                (OpenOptions::new().write(true).open(path), false)
-            }
-            opened => (opened, true),
-        };
-        let path = path.to_owned();
-        match opened {
-            Ok(file) => Ok(Self { path, file, is_new }),
-            Err(why) => Err(format!("--junit {}: cannot be written: {why}", path.display())),
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|why| format!("--junit {}: cannot be written: {why}", path.display()))?;
+        let mut report = Self { path: path.to_owned(), file };
+        // A pipe or a device takes one report.
+        if report.is_file() {
+            report.replace(&nothing("the probe did not come to its end"))?;
         }
+        Ok(report)
+    }
+
+    fn is_file(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.is_file())
     }
 
     /// # Errors
     /// In one line, why it was not written.
     pub fn write(mut self, text: &str) -> Result<(), String> {
-        // A pipe or a device has no length.
-        let is_file = self.file.metadata().is_ok_and(|file| file.is_file());
-        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
+        self.replace(text)
+    }
+
+    fn replace(&mut self, text: &str) -> Result<(), String> {
+        let emptied =
+            if self.is_file() { self.file.set_len(0).and_then(|()| self.file.rewind()) } else { Ok(()) };
         let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
         written.map_err(|why| format!("--junit {}: cannot be written: {why}", self.path.display()))
     }
+}
 
-    /// There is nothing to report: an empty file would be none.
-    pub fn discard(self) {
-        if self.is_new {
-            // What is left behind does no harm.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
+/// The report of a probe that found out nothing, and why.
+pub fn nothing(why: &str) -> String {
+    text(&Probed {
+        url: String::new(),
+        notes: Vec::new(),
+        problems: vec![why.to_owned()],
+        requests: 0,
+        interfaces: Vec::new(),
+    })
 }
 
 /// For pipelines: a suite per interface, a case per check.
@@ -64,7 +71,7 @@ pub fn text(probed: &Probed) -> String {
         totals(
             all + probed.problems.len(),
             probed.count(Verdict::Fail),
-            probed.count(Verdict::NotRun) + probed.problems.len(),
+            probed.count(Verdict::NotRun) + probed.count(Verdict::Undecided) + probed.problems.len(),
             probed.count(Verdict::NotApplicable)
         )
     );
@@ -74,7 +81,7 @@ pub fn text(probed: &Probed) -> String {
         let totals = totals(
             findings.len(),
             count(Verdict::Fail),
-            count(Verdict::NotRun),
+            count(Verdict::NotRun) + count(Verdict::Undecided),
             count(Verdict::NotApplicable),
         );
         let _ = writeln!(out, "  <testsuite name=\"{suite}\" {totals}>");
@@ -88,6 +95,9 @@ pub fn text(probed: &Probed) -> String {
                     Some(format!("<failure message=\"{reason}\" type=\"{source}\"/>"))
                 }
                 Verdict::NotRun => Some(format!("<error message=\"not run: {reason}\" type=\"budget\"/>")),
+                Verdict::Undecided => {
+                    Some(format!("<error message=\"undecided: {reason}\" type=\"undecided\"/>"))
+                }
                 Verdict::NotApplicable => Some(format!("<skipped message=\"{reason}\"/>")),
             };
             match inner {
@@ -121,7 +131,9 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c if c.is_control() || super::show::turns_text(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+                out.push('\u{fffd}');
+            }
             c => out.push(c),
         }
     }
@@ -134,6 +146,6 @@ mod tests {
 
     #[test]
     fn what_a_host_says_is_text_in_xml() {
-        assert_eq!(escape("a<b>\"&\x1b\u{ffff}é"), "a&lt;b&gt;&quot;&amp;\u{fffd}\u{fffd}é");
+        assert_eq!(escape("a<b>\"&\x1b\u{ffff}\u{202e}é"), "a&lt;b&gt;&quot;&amp;\u{fffd}\u{fffd}\u{fffd}é");
     }
 }

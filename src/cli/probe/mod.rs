@@ -4,7 +4,7 @@
 mod junit;
 mod show;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use super::{FAILED, REFUSED, output, say};
 use crate::normalize::Binding;
 use crate::outbound::Typed;
 use crate::probe::{
-    self, Bounds, CHECKS, Client, Finding, Found, Interface, Options, Session, Trust, Verdict, Wire,
+    self, Bounds, CHECKS, Client, Finding, Follow, Found, Interface, Options, Secrets, Session, Trust,
+    Verdict, Wire,
 };
 
 /// Check from outside what a host answers when something goes wrong.
@@ -62,9 +63,13 @@ pub struct Args {
     #[arg(long, value_name = "BINDING")]
     binding: Option<BindingName>,
 
-    /// Go to other hosts that the card names; credentials go with every request
+    /// Go to other origins that the card names, without credentials, headers or query; never from https to http
     #[arg(long)]
     follow: bool,
+
+    /// The same with credentials, headers and query: whoever wrote the card gets them
+    #[arg(long)]
+    follow_credentials: bool,
 
     /// Create a task where a check needs a finished one
     #[arg(long)]
@@ -129,8 +134,9 @@ Examples:
     a2a-errata demo --model
     a2a-errata demo --model --sabotage foreign-status
 
-Exit code 0: nothing failed. 1: something did. 2: nothing did, but there was nothing to probe, an interface
-gave no answer, --max-requests did not suffice for every check, or the result could not be written.";
+Exit code 0: nothing failed. 1: something did. 2: nothing did, but there was nothing to probe, an interface gave no
+answer, the host put checks off (429, 503), --max-requests did not suffice for every check, no check passed at all, or
+the result could not be written.";
 
 /// All that was found out.
 pub(super) struct Probed {
@@ -148,11 +154,28 @@ impl Probed {
         all.filter(|finding| finding.verdict == verdict).count()
     }
 
+    /// Whether something was not decided, or nothing at all was.
+    fn is_open(&self) -> bool {
+        self.count(Verdict::NotRun) + self.count(Verdict::Undecided) > 0
+            || self.count(Verdict::Pass) == 0
+            || !self.problems.is_empty()
+    }
+
+    /// Without what was typed as a credential.
+    fn hide(&mut self, secrets: &Secrets) {
+        let lines = self.notes.iter_mut().chain(&mut self.problems);
+        let findings = self.interfaces.iter_mut().flat_map(|(_, findings)| findings);
+        let said = findings.flat_map(|finding| finding.notes.iter_mut().chain([&mut finding.reason]));
+        for line in lines.chain(said) {
+            *line = secrets.hide(line);
+        }
+    }
+
     /// A failure is one, whatever else was not looked at.
     fn exit_code(&self) -> ExitCode {
         if self.count(Verdict::Fail) > 0 {
             ExitCode::from(FAILED)
-        } else if self.count(Verdict::NotRun) > 0 || !self.problems.is_empty() {
+        } else if self.is_open() {
             ExitCode::from(REFUSED)
         } else {
             ExitCode::SUCCESS
@@ -167,7 +190,7 @@ pub fn run(args: &Args) -> ExitCode {
         return output::print(show::list(screen).as_bytes(), ExitCode::SUCCESS, FAILED);
     }
     let refuse = |why: &str| {
-        say(&format!("a2a-errata: {}", super::screen::clean(why)));
+        say(&format!("a2a-errata: {}", show::plain(why)));
         ExitCode::from(REFUSED)
     };
     // Minutes of asking are not thrown away because of a name.
@@ -178,10 +201,11 @@ pub fn run(args: &Args) -> ExitCode {
     let probed = match probe_all(args) {
         Ok(probed) => probed,
         Err(why) => {
-            if let Some(junit) = junit {
-                junit.discard();
-            }
-            return refuse(&why);
+            let told = refuse(&why);
+            return match junit.map(|junit| junit.write(&junit::nothing(&why))) {
+                Some(Err(why)) => refuse(&why),
+                Some(Ok(())) | None => told,
+            };
         }
     };
     let text = if args.json { show::json(&probed) } else { show::text(screen, &probed) };
@@ -198,6 +222,17 @@ pub fn run(args: &Args) -> ExitCode {
 fn probe_all(args: &Args) -> Result<Probed, String> {
     let url = Typed::read(args.url.as_deref().unwrap_or_default())?;
     let options = options(args, url.basic.clone())?;
+    let secrets = Secrets::of(&options, url.uri.query());
+    let probed = probe_with(args, &url, &options);
+    probed
+        .map(|mut probed| {
+            probed.hide(&secrets);
+            probed
+        })
+        .map_err(|why| secrets.hide(&why))
+}
+
+fn probe_with(args: &Args, url: &Typed, options: &Options) -> Result<Probed, String> {
     let bounds = Bounds {
         per_second: args.rps,
         in_all: args.max_requests as usize,
@@ -218,18 +253,23 @@ fn probe_all(args: &Args) -> Result<Probed, String> {
         None => why,
     })?;
     let binding = args.binding.map(BindingName::binding);
+    let follow = match (args.follow, args.follow_credentials) {
+        (_, true) => Follow::WithCredentials,
+        (true, false) => Follow::Bare,
+        (false, false) => Follow::No,
+    };
     runtime.block_on(async {
         let mut headers = options.headers.clone();
         headers.extend(options.credentials.clone());
         let Found { interfaces, mut notes, mut problems } =
-            probe::resolve(&client, &url, &headers, binding, args.follow).await?;
+            probe::resolve(&client, url, &headers, binding, follow).await?;
         let progress = Progress::new(args, interfaces.len());
         let json_rpc = interfaces.iter().find(|interface| interface.binding == Binding::JsonRpc);
         let sessions: Vec<Session<'_>> = interfaces
             .iter()
             .map(|interface| {
                 let twin = json_rpc.filter(|_| interface.binding == Binding::HttpJson);
-                Session::new(&client, interface, twin, &options)
+                Session::new(&client, interface, twin, options)
             })
             .collect();
         let mut done = 0;
@@ -253,14 +293,38 @@ fn probe_all(args: &Args) -> Result<Probed, String> {
             let first = problems.into_iter().next().unwrap_or_else(none);
             return Err(if more > 0 { format!("{first} (and {more} more)") } else { first });
         }
-        Ok(Probed { url: url.url.clone(), notes, problems, requests: client.sent(), interfaces: found })
+        Ok(Probed {
+            url: without_query(&url.url),
+            notes,
+            problems,
+            requests: client.sent(),
+            interfaces: found,
+        })
     })
+}
+
+/// A query may hold a key.
+fn without_query(url: &str) -> String {
+    url.split('?').next().unwrap_or_default().to_owned()
+}
+
+/// Bytes of a file that names authorities, or of one with a token: a device gives them for ever.
+const FILE_BYTES: u64 = 16 << 20;
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|why| why.to_string())?;
+    file.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|why| why.to_string())?;
+    if bytes.len() as u64 > FILE_BYTES {
+        return Err(format!("it is larger than {} MiB", FILE_BYTES >> 20));
+    }
+    Ok(bytes)
 }
 
 /// Every certificate of a PEM file.
 fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let fail = |why: &str| format!("--ca {}: {why}; name a PEM file with certificates", file.display());
-    let pem = std::fs::read(file).map_err(|why| fail(&why.to_string()))?;
+    let pem = read(file).map_err(|why| fail(&why))?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let all = all.map_err(|_| fail("it is no PEM file"))?;
     if all.is_empty() { Err(fail("there is no certificate in it")) } else { Ok(all) }
@@ -290,10 +354,17 @@ fn options(args: &Args, basic: Option<HeaderValue>) -> Result<Options, String> {
     }
     if let Some(token) = &args.bearer {
         let token = match token.strip_prefix('@') {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|why| format!("cannot read the token in {path}: {why}"))?,
+            Some(path) => {
+                let bytes = read(Path::new(path));
+                let bytes = bytes.map_err(|why| format!("cannot read the token in {path}: {why}"))?;
+                String::from_utf8(bytes)
+                    .map_err(|_| format!("cannot read the token in {path}: it is no text"))?
+            }
             None => token.clone(),
         };
+        if token.trim().is_empty() {
+            return Err("--bearer is empty; give the token, or @FILE with it".to_owned());
+        }
         let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
             .map_err(|_| "--bearer is no token".to_owned())?;
         value.set_sensitive(true);

@@ -5,13 +5,32 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::Probed;
-use crate::cli::screen::{Ink, Screen, clean, pad, wrap};
+use crate::cli::screen::{self, Ink, Screen, pad, wrap};
 use crate::probe::{CHECKS, Finding, Interface, Protocol, Verdict};
 
 /// The longest check's id.
 const CHECK: usize = 18;
 /// The longest verdict.
 const VERDICT: usize = 14;
+
+/// Without anything a terminal would obey, or that would show a line in another order than it is written.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if turns_text(c) => {
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    screen::clean(&out)
+}
+
+/// Characters that are not seen and change how others are: directions, joiners, tags, line separators.
+pub(super) fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
 
 /// The table.
 pub fn text(screen: Screen, probed: &Probed) -> String {
@@ -20,7 +39,7 @@ pub fn text(screen: Screen, probed: &Probed) -> String {
         out.push_str(&indented(screen, Ink::Dim, "note: ", note, 0));
     }
     for (interface, findings) in &probed.interfaces {
-        let _ = writeln!(out, "{}", screen.rule(&clean(&title(interface))));
+        let _ = writeln!(out, "{}", screen.rule(&plain(&title(interface))));
         if interface.protocol == Protocol::V0_3 {
             let note = "it offers 0.3 only, which RFC 0211 does not bind; this is what a 1.0 host would have to change";
             out.push_str(&indented(screen, Ink::Dim, "note: ", note, 0));
@@ -36,12 +55,16 @@ pub fn text(screen: Screen, probed: &Probed) -> String {
         0 => String::new(),
         checks => format!(", {checks} not run: budget (--max-requests)"),
     };
+    let undecided = match probed.count(Verdict::Undecided) {
+        0 => String::new(),
+        checks => format!(", {checks} undecided"),
+    };
     let last = format!(
-        "{passed} passed, {failed} failed, {none} not applicable{not_run}; {} requests",
+        "{passed} passed, {failed} failed, {none} not applicable{undecided}{not_run}; {} requests",
         probed.requests
     );
     let ink = match failed {
-        0 if not_run.is_empty() && probed.problems.is_empty() => Ink::Good,
+        0 if !probed.is_open() => Ink::Good,
         0 => Ink::Host,
         _ => Ink::Bad,
     };
@@ -64,16 +87,18 @@ fn row(screen: Screen, finding: &Finding) -> String {
         Verdict::Pass => Ink::Good,
         Verdict::Fail => Ink::Bad,
         Verdict::NotApplicable => Ink::Dim,
-        Verdict::NotRun => Ink::Host,
+        Verdict::Undecided | Verdict::NotRun => Ink::Host,
     };
     let said = screen.paint(ink, &pad(finding.verdict.as_str(), VERDICT));
     let source = match finding.verdict {
         Verdict::Fail => format!("{} [{}]", finding.reason, finding.check.source),
-        Verdict::Pass | Verdict::NotApplicable | Verdict::NotRun => finding.reason.clone(),
+        Verdict::Pass | Verdict::NotApplicable | Verdict::Undecided | Verdict::NotRun => {
+            finding.reason.clone()
+        }
     };
     let before = CHECK + VERDICT + 4;
     let mut out = String::new();
-    for (at, line) in wrap(&clean(&source), screen.width.saturating_sub(before).max(30)).iter().enumerate() {
+    for (at, line) in wrap(&plain(&source), screen.width.saturating_sub(before).max(30)).iter().enumerate() {
         if at == 0 {
             let _ = writeln!(out, "{}  {said}  {line}", pad(finding.check.id, CHECK));
         } else {
@@ -88,7 +113,7 @@ fn row(screen: Screen, finding: &Finding) -> String {
 
 fn indented(screen: Screen, ink: Ink, begins: &str, text: &str, by: usize) -> String {
     let room = screen.width.saturating_sub(by).max(30);
-    let lines = wrap(&clean(&format!("{begins}{text}")), room);
+    let lines = wrap(&plain(&format!("{begins}{text}")), room);
     let mut out = String::new();
     for line in lines {
         let _ = writeln!(out, "{}{}", " ".repeat(by), screen.paint(ink, &line));
@@ -135,17 +160,44 @@ pub fn json(probed: &Probed) -> String {
         "passed": probed.count(Verdict::Pass),
         "failed": probed.count(Verdict::Fail),
         "notApplicable": probed.count(Verdict::NotApplicable),
+        "undecided": probed.count(Verdict::Undecided),
         "notRun": probed.count(Verdict::NotRun),
         "problems": probed.problems,
         "notes": probed.notes,
         "interfaces": probed.interfaces.iter().map(interface).collect::<Vec<Value>>(),
     });
-    format!("{all:#}\n")
+    let mut out = String::new();
+    // Outside of strings there are none of these; inside, an escape says the same.
+    for c in format!("{all:#}\n").chars() {
+        if turns_text(c) || (c.is_control() && c != '\n') {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_host_says_cannot_turn_a_line_around() {
+        assert_eq!(plain("a\u{202e}b\x1b[2J\u{9b}\u{2066}"), "a\\u{202e}b\u{fffd}[2J\u{fffd}\\u{2066}");
+        let probed = Probed {
+            url: "http://h".to_owned(),
+            notes: vec!["a\u{202e}b\u{9b}\u{e0041}\x1b".to_owned()],
+            problems: Vec::new(),
+            requests: 0,
+            interfaces: Vec::new(),
+        };
+        let text = json(&probed);
+        assert!(text.contains(r"a\u202eb\u009b\udb40\udc41\u001b"), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["notes"][0], probed.notes[0].as_str());
+    }
 
     #[test]
     fn ids_fit_their_column() {

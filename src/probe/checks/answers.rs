@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Miss, Ruling};
 use crate::normalize::Binding;
+use crate::probe::client::End;
 use crate::probe::session::{Heard, Session};
 use crate::probe::shape::{self, ErrorAnswer, Read, short};
 use crate::protocol::a2a::A2aError;
@@ -24,7 +25,9 @@ fn all(
     let (mut heard, mut looked, mut first, mut wrong) = (0, 0, None, 0);
     session.each_heard(|one| {
         heard += 1;
-        let Some(judged) = judge(one) else { return };
+        // What half an answer shows to be wrong is wrong; that it is right cannot be seen.
+        let half = one.reply.end != End::Whole;
+        let Some(judged) = judge(one).filter(|judged| !half || judged.is_err()) else { return };
         looked += 1;
         if let Err(why) = judged {
             wrong += 1;
@@ -88,14 +91,35 @@ pub fn no_envelope(session: &Session<'_>) -> Ready<Ruling> {
 pub fn content_type(session: &Session<'_>) -> Ready<Ruling> {
     // What is no error of the binding's is another check's business.
     ready(all_errors(session, "JSON, or a stream of it", "an error in the binding's form", |heard, _| {
+        let headers = heard.reply.headers.iter().filter(|(name, _)| name == "content-type");
+        let written: Vec<&str> = headers.map(|(_, value)| value.as_str()).collect();
         let media = heard.reply.media();
         let fits = match media.as_str() {
-            "application/json" | "text/event-stream" => true,
+            "application/json" => true,
+            "text/event-stream" => heard.streams,
             "application/a2a+json" => session.interface.binding == Binding::HttpJson,
             _ => false,
         };
-        Some(complains((!fits).then(|| format!("an error as {media:?}"))))
+        Some(complains(match written.as_slice() {
+            [] => Some("an error without a Content-Type".to_owned()),
+            [_, _, ..] => Some(format!("an error with {} Content-Types", written.len())),
+            [_] if media == "text/event-stream" && !fits => {
+                Some("an error as a stream that nobody asked for".to_owned())
+            }
+            [_] if !fits => Some(format!("an error as {media:?}")),
+            [one] => odd_parameter(one).map(|odd| format!("an error as {media} with the parameter {odd:?}")),
+        }))
     }))
+}
+
+/// A parameter of a media type that is not UTF-8's name, which says what JSON and event streams are anyway.
+fn odd_parameter(media: &str) -> Option<String> {
+    let mut parameters = media.split(';').skip(1).map(str::trim).filter(|one| !one.is_empty());
+    let odd = parameters.find(|one| {
+        let plain = one.replace('"', "").to_ascii_lowercase();
+        !matches!(plain.as_str(), "charset=utf-8" | "charset=utf8")
+    });
+    odd.map(str::to_owned)
 }
 
 pub fn http_status(session: &Session<'_>) -> Ready<Ruling> {
@@ -141,27 +165,56 @@ pub fn details(session: &Session<'_>) -> Ready<Ruling> {
     }))
 }
 
+pub fn members(session: &Session<'_>) -> Ready<Ruling> {
+    let what = "an error in the binding's form";
+    ready(all_errors(session, "those of the shape", what, |_, error| Some(error.has_its_members())))
+}
+
 const KEYS: &[&str] =
     &["supportedVersions", "requested", "mediaType", "extension", "method", "field", "taskId", "contextId"];
 
-/// Words that name somebody (D-1).
+/// Words that name somebody (D-1), also with an s behind.
 const TELLING: &[&str] = &[
     "tenant",
+    "tenancy",
     "workspace",
     "organization",
+    "organisation",
     "account",
     "principal",
     "owner",
+    "owned",
+    "ownership",
     "member",
+    "membership",
     "subject",
     "team",
     "user",
+    "username",
+    "customer",
     "scope",
+    "belong",
+    "belonging",
+    "yours",
+    "somebody",
+    "someone",
 ];
+
+/// Whether a word names somebody.
+fn names_somebody(word: &str) -> bool {
+    TELLING.iter().any(|known| word == *known || word.strip_suffix('s') == Some(*known))
+}
 
 pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
     let mut others = Vec::new();
-    let ruling = all_errors(session, "strings", "an error with metadata", |_, error| {
+    let ids = [&session.options.foreign, &session.options.task].into_iter().flatten();
+    let known: Vec<&str> = ids.map(String::as_str).collect();
+    let ruling = all_errors(session, "strings", "an error with metadata", |heard, error| {
+        let another =
+            known.iter().find(|id| heard.task.as_deref() != Some(**id) && holds(&error.details, id));
+        if another.is_some() {
+            return Some(Err("details with the id of a task that was not asked about".to_owned()));
+        }
         let metadata = error.info()?.get("metadata")?;
         let Some(members) = metadata.as_object() else {
             return Some(Err(format!("metadata is {}, no object", short(metadata))));
@@ -172,6 +225,12 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
             looked = true;
             if !value.is_string() {
                 return Some(Err(format!("metadata.{name} is {}, no string", short(value))));
+            }
+            if name == "taskId" && value.as_str() != heard.task.as_deref() {
+                return Some(Err("metadata.taskId is not the task that was asked about".to_owned()));
+            }
+            if name == "contextId" {
+                return Some(Err("metadata.contextId, and no context was asked about".to_owned()));
             }
             let folded = name.to_ascii_lowercase();
             if TELLING.iter().any(|word| folded.contains(word)) {
@@ -189,12 +248,23 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
     ready(ruling)
 }
 
+/// Whether a text is somewhere in a value.
+fn holds(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string == text,
+        Value::Array(list) => list.iter().any(|one| holds(one, text)),
+        Value::Object(members) => members.values().any(|one| holds(one, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 pub fn messages(session: &Session<'_>) -> Ready<Ruling> {
-    ready(all_errors(session, "harmless", "an error in the binding's form", |_, error| {
+    ready(all_errors(session, "harmless", "an error in the binding's form", |heard, error| {
         // What the request said may be said back.
-        let ids = [&session.options.foreign, &session.options.task].into_iter().flatten();
-        let ids = ids.chain([&session.unknown, &session.other]);
-        let message = ids.fold(error.message.clone(), |message, id| message.replace(id.as_str(), ""));
+        let message = match heard.task.as_deref().filter(|task| !task.is_empty()) {
+            Some(task) => error.message.replace(task, ""),
+            None => error.message.replace(&session.unknown, ""),
+        };
         Some(complains(
             tells(&message).map(|found| {
                 format!("a message with {found}: {}", short(&Value::from(error.message.as_str())))
@@ -215,7 +285,7 @@ fn tells(text: &str) -> Option<&'static str> {
     {
         return Some("a crash");
     }
-    if TELLING.iter().any(|word| lower.split(|c: char| !c.is_alphanumeric()).any(|part| part == *word)) {
+    if lower.split(|c: char| !c.is_alphanumeric()).any(names_somebody) {
         return Some("a word that names somebody");
     }
     for word in text.split_whitespace() {
@@ -225,6 +295,9 @@ fn tells(text: &str) -> Option<&'static str> {
         }
         if word.contains('@') && word.contains('.') {
             return Some("an address");
+        }
+        if word.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()) {
+            return Some("a variable");
         }
         let is_path = (word.starts_with('/') || word.contains(":\\")) && word.len() > 4;
         if is_path && word.matches(['/', '\\']).count() > 1 {
@@ -274,6 +347,10 @@ mod tests {
             ("see https://x.example/1", Some("a URL")),
             ("write to a@b.example", Some("an address")),
             ("belongs to tenant 7", Some("a word that names somebody")),
+            ("you are not the owner", Some("a word that names somebody")),
+            ("it belongs to others", Some("a word that names somebody")),
+            ("not one of yours", Some("a word that names somebody")),
+            ("lookup failed: shard=7", Some("a variable")),
             ("Traceback (most recent call last)", Some("a crash")),
             ("run 0123456789abcdef0 is gone", Some("an id")),
             ("one\ntwo", Some("more than one line")),

@@ -17,6 +17,8 @@ pub type Ruling = Result<String, Miss>;
 pub enum Miss {
     Fails(String),
     NotApplicable(String),
+    /// The host says that now is not the time.
+    Undecided(String),
     /// `--max-requests` was used up.
     NotRun(String),
 }
@@ -74,13 +76,14 @@ checks! {
     "push-operations", operations::push, "push operations fail as A2A errors", "RFC 0211 §A, §B";
     "extended-card", operations::extended_card, "so does an extended card that is not there", "RFC 0211 §A, §B";
     "stream-error", operations::stream_error, "a stream that cannot begin says so as an A2A error", "RFC 0211 §A, §B; S-3";
-    "id-echo", operations::id_echo, "an error has the request's id, whatever its type and size", "JSON-RPC 2.0 §5";
+    "id-echo", operations::id_echo, "an answer has the request's id, whatever its type and size", "JSON-RPC 2.0 §5";
     "twins", operations::twins, "both bindings give the same reasons", "RFC 0211 §A, §B";
     "no-envelope", answers::no_envelope, "no answer is an {error, message} body", "RFC 0211 §C";
-    "content-type", answers::content_type, "every error says it is JSON", "E-1, E-4";
+    "content-type", answers::content_type, "every error says once that it is JSON, in UTF-8", "E-1, E-4";
     "http-status", answers::http_status, "every error has the binding's HTTP status", "E-2, E-4";
     "details", answers::details, "every detail is typed, and of a type that tells nothing", "RFC 0211 §A, E-5";
-    "metadata", answers::metadata, "metadata maps strings to strings, and names nobody", "E-6, D-2";
+    "members", answers::members, "every error has the members of its shape, and no others", "E-1, E-4";
+    "metadata", answers::metadata, "metadata maps strings to strings, and names nobody and no other task", "E-6, D-2";
     "messages", answers::messages, "no message gives paths, addresses, ids or stacks away", "D-1";
     "headers", answers::headers, "\"not found\" has no header that tells the task exists", "O-1, D-3";
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Miss, Ruling};
 use crate::normalize::Binding;
 use crate::probe::client::Reply;
-use crate::probe::session::{ID, Session};
+use crate::probe::session::{Echo, ID, Session};
 use crate::probe::shape::{self, ErrorAnswer, Read};
 use crate::protocol::a2a::{A2aError, Operation};
 
@@ -141,11 +141,46 @@ pub async fn id_echo(session: &Session<'_>) -> Ruling {
             wrong.push(format!("{} comes back as {}", brief(id), brief(echoed)));
         }
     }
+    let (others, first) = other_ids(session);
+    wrong.extend(first);
     if wrong.is_empty() {
-        Ok(format!("{} kinds of id", IDS.len() + 1))
+        Ok(format!("{} kinds of id, and {others} other answers", IDS.len() + 1))
     } else {
         Err(Miss::Fails(wrong.join("; ")))
     }
+}
+
+/// How many answers to everything else had an id, and the first whose is another. What had none to be read is the
+/// business of the checks that send it.
+fn other_ids(session: &Session<'_>) -> (usize, Option<String>) {
+    let (mut looked, mut wrong) = (0, None);
+    session.each_heard(|heard| {
+        let (id, or_null) = match &heard.echo {
+            Echo::Own(id) if id == ID => (id, false),
+            Echo::OwnOrNull(id) => (id, true),
+            Echo::Own(_) | Echo::Null | Echo::Absent => return,
+        };
+        let events = shape::events(&heard.reply.body);
+        let streamed = heard.reply.media() == "text/event-stream";
+        let documents: Vec<&[u8]> = if streamed {
+            events.iter().map(|(_, data)| data.as_slice()).collect()
+        } else {
+            vec![&heard.reply.body]
+        };
+        for document in documents {
+            if shape::read(Binding::JsonRpc, document).is_err() {
+                continue;
+            }
+            looked += 1;
+            let echoed = shape::id_of(document).unwrap_or_else(|| "absent".to_owned());
+            // Who is refused at the door was not read.
+            let or_null = or_null || matches!(heard.reply.status, 401 | 403 | 407 | 413 | 429 | 500..);
+            if !(same_value(&echoed, id) || or_null && echoed == "null") {
+                wrong.get_or_insert(format!("{}: {id} comes back as {}", heard.asked, brief(&echoed)));
+            }
+        }
+    });
+    (looked, wrong)
 }
 
 fn brief(id: &str) -> String {

@@ -14,7 +14,9 @@ use crate::protocol::a2a::{A2aError, Operation};
 fn post(session: &Session<'_>, asked: &str, json_rpc: &str, http_json: &str) -> Ask {
     match session.interface.binding {
         Binding::JsonRpc => session.post(asked, json_rpc.to_owned()),
-        Binding::HttpJson => session.call(Operation::CancelTask, &session.unknown).body(http_json.to_owned()),
+        Binding::HttpJson => {
+            session.call(Operation::CancelTask, &session.unknown).named(asked).body(http_json.to_owned())
+        }
     }
 }
 
@@ -48,27 +50,67 @@ async fn refused_without_id(session: &Session<'_>, asked: &str, ask: Ask) -> Res
     Ok(error)
 }
 
-/// What JSON-RPC says the code is; RFC 0211 does not, so it is no failure.
-fn expect_code(session: &Session<'_>, error: &ErrorAnswer, code: i64) {
-    if session.is_json_rpc() && error.code != code {
-        session.note(format!("code {} where JSON-RPC has {code}", error.code));
+/// Which errors show that a request was refused for what is wrong with it. Any other shows that something else was.
+struct Wanted {
+    /// JSON-RPC's code.
+    code: i64,
+    /// Codes that say nearly the same: RFC 0211 does not choose, so they are a note.
+    near: &'static [i64],
+    /// HTTP+JSON's statuses, the best one first.
+    statuses: &'static [u16],
+    /// The A2A error that says it, if there is one.
+    a2a: Option<A2aError>,
+    /// Whether a host may read such a request all the same.
+    lenient: bool,
+}
+
+/// That an error is the one that was caused.
+fn conforms(session: &Session<'_>, asked: &str, error: &ErrorAnswer, wanted: &Wanted) -> Result<(), Miss> {
+    let said = error.says();
+    if let (Some(said), true) = (said, said == wanted.a2a) {
+        return error.is(said).map_err(|why| Miss::Fails(format!("{asked}: {why}")));
     }
+    if said == Some(A2aError::TaskNotFound) && (wanted.lenient || !session.is_json_rpc()) {
+        return Err(Miss::NotApplicable(format!("the host takes {asked} as if nothing were wrong with it")));
+    }
+    let (best, near, is_other) = match session.interface.binding {
+        Binding::JsonRpc => (wanted.code, wanted.near.contains(&error.code), said.is_some()),
+        Binding::HttpJson => {
+            let best = wanted.statuses.first().copied().unwrap_or_default();
+            let near = wanted.statuses.iter().any(|status| i64::from(*status) == error.code);
+            (i64::from(best), near, said.is_some())
+        }
+    };
+    if is_other || (error.code != best && !near) {
+        return Err(Miss::Fails(format!("{} for {asked} instead of {best}", error.name())));
+    }
+    if error.code != best {
+        let whose = if session.is_json_rpc() { "JSON-RPC" } else { "A2A" };
+        session.note(format!("{asked}: {} where {whose} has {best}", error.code));
+    }
+    Ok(())
 }
 
 pub async fn malformed(session: &Session<'_>) -> Ruling {
+    const WANTED: Wanted =
+        Wanted { code: -32700, near: &[-32600], statuses: &[400, 422], a2a: None, lenient: false };
+    let asked = "malformed JSON";
     let json_rpc = r#"{"jsonrpc":"2.0","id":7,"method":"GetTask","params":"#;
-    let ask = post(session, "malformed JSON", json_rpc, r#"{"metadata":"#);
-    let error = refused_without_id(session, "malformed JSON", ask).await?;
-    expect_code(session, &error, -32700);
+    let ask = post(session, asked, json_rpc, r#"{"metadata":"#).without_id();
+    let error = refused_without_id(session, asked, ask).await?;
+    conforms(session, asked, &error, &WANTED)?;
     Ok(error.name())
 }
 
 pub async fn non_object(session: &Session<'_>) -> Ruling {
+    const WANTED: Wanted =
+        Wanted { code: -32600, near: &[-32700], statuses: &[400, 422], a2a: None, lenient: false };
     let mut seen = Vec::new();
     for body in ["[]", "42", "\"text\"", "null"] {
         let asked = format!("the body {body}");
-        let error = refused_without_id(session, &asked, post(session, &asked, body, body)).await?;
-        expect_code(session, &error, -32600);
+        let ask = post(session, &asked, body, body).without_id();
+        let error = refused_without_id(session, &asked, ask).await?;
+        conforms(session, &asked, &error, &WANTED)?;
         seen.push(error.name());
     }
     seen.dedup();
@@ -76,6 +118,8 @@ pub async fn non_object(session: &Session<'_>) -> Ruling {
 }
 
 pub async fn unknown_method(session: &Session<'_>) -> Ruling {
+    const WANTED: Wanted =
+        Wanted { code: -32601, near: &[-32600], statuses: &[405, 404, 501], a2a: None, lenient: false };
     let asked = "a method that does not exist";
     let ask = match session.interface.binding {
         Binding::JsonRpc => {
@@ -83,35 +127,33 @@ pub async fn unknown_method(session: &Session<'_>) -> Ruling {
             session.post(asked, body)
         }
         Binding::HttpJson => {
-            let (_, below) = Operation::GetTask.route(&session.unknown, "");
-            session.ask(asked, Method::PATCH, &below, "{}")
+            let ask = session.call(Operation::GetTask, &session.unknown).named(asked).by(Method::PATCH);
+            ask.body("{}").header("content-type", "application/json").changing(&session.unknown)
         }
     };
     let error = refused(session, asked, ask).await?;
-    if let (Binding::JsonRpc, Some(said)) = (session.interface.binding, error.says()) {
+    if let Some(said @ A2aError::TaskNotFound) = error.says() {
         return Err(Miss::Fails(format!("{} for {asked}", said.reason())));
     }
-    expect_code(session, &error, -32601);
+    conforms(session, asked, &error, &WANTED)?;
     Ok(error.name())
 }
 
 pub async fn invalid_params(session: &Session<'_>) -> Ruling {
+    const WANTED: Wanted =
+        Wanted { code: -32602, near: &[-32600], statuses: &[400, 422], a2a: None, lenient: false };
     let asked = "GetTask with invalid parameters";
     let ask = match session.interface.binding {
         Binding::JsonRpc => {
-            let method = match session.interface.protocol {
-                crate::probe::Protocol::V1_0 => "GetTask",
-                crate::probe::Protocol::V0_3 => "tasks/get",
-            };
+            let method = session.method_of(Operation::GetTask);
             session.post(asked, format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{}}}}"#))
         }
         Binding::HttpJson => {
-            let (method, below) = Operation::GetTask.route(&session.unknown, "");
-            session.ask(asked, method, &format!("{below}?historyLength=abc"), "")
+            session.call(Operation::GetTask, &session.unknown).named(asked).query("historyLength=abc")
         }
     };
     let error = refused(session, asked, ask).await?;
-    expect_code(session, &error, -32602);
+    conforms(session, asked, &error, &WANTED)?;
     if error.code == -32602 && !error.has_bad_request() {
         session.note("it SHOULD carry a google.rpc.BadRequest");
     }
@@ -119,22 +161,32 @@ pub async fn invalid_params(session: &Session<'_>) -> Ruling {
 }
 
 pub async fn wrong_content_type(session: &Session<'_>) -> Ruling {
+    const WANTED: Wanted = Wanted {
+        code: -32600,
+        near: &[-32700],
+        statuses: &[415, 400],
+        a2a: Some(A2aError::ContentTypeNotSupported),
+        lenient: true,
+    };
     let asked = "a request as text/plain";
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":{ID},"method":"GetTask","params":{{"id":"{}"}}}}"#,
-        session.unknown
-    );
-    let ask = post(session, asked, &body, "{}").header("content-type", "text/plain");
-    Ok(refused(session, asked, ask).await?.name())
+    let (method, id) = (session.method_of(Operation::GetTask), Value::from(session.unknown.as_str()));
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{"id":{id}}}}}"#);
+    let ask = post(session, asked, &body, "{}").header("content-type", "text/plain").unread();
+    let error = refused(session, asked, ask).await?;
+    conforms(session, asked, &error, &WANTED)?;
+    Ok(error.name())
 }
 
 pub async fn oversized(session: &Session<'_>) -> Ruling {
+    const WANTED: Wanted =
+        Wanted { code: -32600, near: &[-32000], statuses: &[413, 400], a2a: None, lenient: true };
     let size = session.options.oversize;
     let asked = format!("a body of {size} bytes");
     let padding = " ".repeat(size);
-    let head = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"GetTask","params":{{"id":"#);
+    let method = session.method_of(Operation::GetTask);
+    let head = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{"id":"#);
     let json_rpc = format!("{head}{}{padding}}}}}", Value::from(session.unknown.as_str()));
-    let ask = post(session, &asked, &json_rpc, &format!("{{{padding}}}"));
+    let ask = post(session, &asked, &json_rpc, &format!("{{{padding}}}")).unread();
     let reply = session.hear(ask).await?;
     let error = session.error(&asked, &reply)?;
     if error.says() == Some(A2aError::TaskNotFound) {
@@ -142,40 +194,55 @@ pub async fn oversized(session: &Session<'_>) -> Ruling {
     }
     error.is_in_shape().map_err(|why| Miss::Fails(format!("{asked}: {why}")))?;
     looked_at(&asked, &reply)?;
+    conforms(session, &asked, &error, &WANTED)?;
     if reply.status != 413 {
         session.note(format!("HTTP {} where RFC 9110 has 413", reply.status));
     }
     Ok(format!("HTTP {}, {}", reply.status, error.name()))
 }
 
+/// Whether an error is about who asks.
+fn is_about_the_caller(reply: &Reply, error: &ErrorAnswer) -> bool {
+    let by_reason = error.reason().is_some_and(|reason| {
+        let reason = reason.to_ascii_uppercase();
+        ["UNAUTHENTICATED", "UNAUTHORIZED", "PERMISSION", "FORBIDDEN", "DENIED"]
+            .iter()
+            .any(|word| reason.contains(word))
+    });
+    matches!(reply.status, 401 | 403 | 407) || by_reason || matches!(error.code, -31401 | -31403 | -32000)
+}
+
 pub async fn no_credential(session: &Session<'_>) -> Ruling {
     let asked = "a request without a credential";
     let ask = session.call(Operation::GetTask, &session.unknown).named(asked).anonymous();
     let reply = session.hear(ask).await?;
-    if !matches!(reply.status, 401 | 403 | 407) {
-        let refuses = match session.read(asked, &reply)? {
-            Read::Error(error) if error.says() == Some(A2aError::TaskNotFound) => false,
-            // Only what a credential changes is about the credential.
-            Read::Error(error) => {
-                !session.options.credentials.is_empty() && {
-                    let with = session.hear(session.call(Operation::GetTask, &session.unknown)).await?;
-                    session.read("GetTask", &with).is_ok_and(|with| match with {
-                        Read::Error(with) => with.code != error.code,
-                        Read::Success(_) => true,
-                    })
-                }
-            }
-            Read::Success(_) => false,
-        };
-        if !refuses {
-            return Err(Miss::NotApplicable("the host asks for no credential".to_owned()));
+    // RFC 0211 §C lets a 401 have no body, and nothing else.
+    if reply.body.is_empty() && session.is_json_rpc() && reply.status == 401 {
+        return Ok("HTTP 401 without a body".to_owned());
+    }
+    let none = || Miss::NotApplicable("the host asks for no credential".to_owned());
+    let error = match session.read(asked, &reply)? {
+        Read::Success(_) => return Err(none()),
+        Read::Error(error) => error,
+    };
+    let refuses = matches!(reply.status, 401 | 403 | 407);
+    if !refuses {
+        if error.says() == Some(A2aError::TaskNotFound) || session.options.credentials.is_empty() {
+            return Err(none());
+        }
+        // Only what a credential changes is about the credential.
+        let with = session.hear(session.call(Operation::GetTask, &session.unknown)).await?;
+        if let Read::Error(with) = session.read("GetTask", &with)?
+            && with.code == error.code
+        {
+            return Err(none());
         }
     }
-    if reply.body.is_empty() && session.is_json_rpc() {
-        return Ok(format!("HTTP {} without a body", reply.status));
-    }
-    let error = session.error(asked, &reply)?;
     error.is_in_shape().map_err(|why| Miss::Fails(format!("{asked}: {why}")))?;
+    if error.says().is_some() || !is_about_the_caller(&reply, &error) {
+        let (status, name) = (reply.status, error.name());
+        return Err(Miss::Fails(format!("HTTP {status}, {name} for {asked} instead of 401")));
+    }
     if reply.status == 401 && reply.header("www-authenticate").is_none() {
         session.note("RFC 9110 asks for WWW-Authenticate on a 401");
     }
@@ -200,7 +267,7 @@ pub async fn bad_version(session: &Session<'_>) -> Ruling {
 
 pub async fn supported_versions(session: &Session<'_>) -> Ruling {
     let error = match at_version_99(session).await {
-        Err(not_run @ Miss::NotRun(_)) => return Err(not_run),
+        Err(put_off @ (Miss::NotRun(_) | Miss::Undecided(_))) => return Err(put_off),
         Ok(error) if error.says() == Some(A2aError::VersionNotSupported) => error,
         // What it is otherwise is bad-version's business.
         Ok(_) | Err(Miss::Fails(_) | Miss::NotApplicable(_)) => {

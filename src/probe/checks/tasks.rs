@@ -7,11 +7,12 @@ use tokio::time::{Instant, sleep};
 use super::{Miss, Ruling};
 use crate::normalize::Binding;
 use crate::probe::client::Reply;
+use crate::probe::compare::Seen;
 use crate::probe::ranks::signed_ranks;
-use crate::probe::session::{ID, Session, task_of};
+use crate::probe::session::{ID, Lookup, Session, alike, task_of};
 use crate::probe::shape::Read;
 use crate::probe::target::{Protocol, TASK_PATIENCE};
-use crate::protocol::a2a::{A2aError, Operation, percent_encode};
+use crate::protocol::a2a::{A2aError, Operation};
 
 async fn is_not_found(session: &Session<'_>, operation: Operation) -> Ruling {
     let reply = session.hear(session.call(operation, &session.unknown)).await?;
@@ -33,99 +34,99 @@ fn foreign_id<'a>(session: &'a Session<'_>) -> Result<&'a str, Miss> {
     id.ok_or_else(|| Miss::NotApplicable("needs --foreign-task ID, a task of somebody else's".to_owned()))
 }
 
-/// Only calls that change nothing: on a host without isolation they would reach the task.
+/// Ids that nobody has, as long as the foreign one and with the same kinds of characters: only reads are asked of
+/// them until one says that there is no such task. The first is the one that was given as unknown, if any was.
+async fn lookalikes(session: &Session<'_>, foreign: &str) -> Result<[String; 2], Miss> {
+    const TRIES: usize = 8;
+    let mut found: Vec<String> = Vec::new();
+    let mut next = session.options.unknown.clone().unwrap_or_else(|| alike(foreign));
+    for _ in 0..TRIES {
+        let known =
+            session.options.task.as_deref() == Some(&next) || found.contains(&next) || next == foreign;
+        if !known {
+            let reply = session.hear_half(session.call(Operation::GetTask, &next)).await?;
+            match session.found(&reply) {
+                // Somebody has it.
+                Lookup::Some => {}
+                Lookup::PutOff(why) => return Err(Miss::Undecided(format!("GetTask: {why}"))),
+                Lookup::None | Lookup::Unclear(_) => found.push(next),
+            }
+            if let [first, second] = found.as_slice() {
+                return Ok([first.clone(), second.clone()]);
+            }
+        }
+        next = alike(foreign);
+    }
+    Err(Miss::NotApplicable(format!(
+        "no unknown id like the foreign one to compare with: of {TRIES} made-up ones too many are somebody's"
+    )))
+}
+
+/// Only reads, and of what is "not found" a subscription: on a host without isolation they would reach the task.
 pub async fn foreign(session: &Session<'_>) -> Ruling {
     let foreign = foreign_id(session)?;
-    let operations = [Operation::GetTask, Operation::ListPushConfigs, Operation::SubscribeToTask];
-    let mut unlike = None;
-    for operation in operations {
-        let mut seen = Vec::new();
-        for task in [session.unknown.as_str(), session.other.as_str(), foreign] {
-            let ask = session.call(operation, task);
-            let ask = if operation.is_stream() { ask.header("accept", "text/event-stream") } else { ask };
-            let reply = session.hear(ask).await?;
-            if operation == Operation::GetTask {
-                unlike = unlike.or(is_no_not_found(session, &reply));
+    let [unknown, other] = lookalikes(session, foreign).await?;
+    let tasks = [unknown.as_str(), other.as_str(), foreign];
+    for operation in [Operation::GetTask, Operation::ListPushConfigs, Operation::SubscribeToTask] {
+        let (mut told, unlike) = told_apart(session, operation, tasks).await?;
+        if !told.is_empty() {
+            // What a moment does (a connection's last answer, a new second) does not come twice.
+            let (again, _) = told_apart(session, operation, tasks).await?;
+            let (twice, once): (Vec<_>, Vec<_>) = told.into_iter().partition(|one| again.contains(one));
+            if !once.is_empty() {
+                session.note(format!("{}, once and not again: {}", operation.method(), once.join("; ")));
             }
-            seen.push(Seen::of(&reply, task));
+            told = twice;
         }
-        let [unknown, other, foreign] = seen.as_slice() else { continue };
-        let told = foreign.apart_from(unknown, other);
         if !told.is_empty() {
             return Err(Miss::Fails(format!("{}: {}", operation.method(), told.join("; "))));
         }
+        // That a host refuses both alike, or breaks on both, shows nothing about tasks.
+        if let (Some(why), Operation::GetTask) = (unlike, operation) {
+            return Err(match why {
+                Miss::Fails(why) | Miss::NotApplicable(why) => {
+                    Miss::NotApplicable(format!("GetTask gives no \"not found\" to compare: {why}"))
+                }
+                put_off @ (Miss::Undecided(_) | Miss::NotRun(_)) => put_off,
+            });
+        }
     }
-    // That a host refuses both alike, or breaks on both, shows nothing about tasks.
-    match unlike {
-        Some(why) => Err(Miss::NotApplicable(format!("GetTask gives no \"not found\" to compare: {why}"))),
-        None => Ok("the same bytes and headers as for an unknown task".to_owned()),
-    }
+    Ok("the same bytes and headers as for an unknown task, framed alike".to_owned())
 }
 
 /// What an answer is that does not say, in whatever shape, that there is no such task.
-fn is_no_not_found(session: &Session<'_>, reply: &Reply) -> Option<String> {
+fn is_no_not_found(session: &Session<'_>, reply: &Reply) -> Option<Miss> {
     match session.error("GetTask", reply) {
         Ok(error) if error.says() == Some(A2aError::TaskNotFound) => None,
-        Ok(error) => Some(format!("HTTP {}, {}", reply.status, error.name())),
-        Err(Miss::Fails(why) | Miss::NotApplicable(why) | Miss::NotRun(why)) => Some(why),
+        Ok(error) => Some(Miss::NotApplicable(format!("HTTP {}, {}", reply.status, error.name()))),
+        Err(miss) => Some(miss),
     }
 }
 
-/// An answer without what may differ: the echo of the task's id, and what belongs to the connection.
-struct Seen {
-    status: u16,
-    headers: Vec<(String, String)>,
-    body: String,
-}
-
-const OF_THE_CONNECTION: &[&str] =
-    &["date", "connection", "keep-alive", "transfer-encoding", "content-length"];
-
-impl Seen {
-    fn of(reply: &Reply, task: &str) -> Self {
-        let quoted = serde_json::Value::from(task).to_string();
-        let quoted = quoted.trim_matches('"').to_owned();
-        let encoded = percent_encode(task);
-        let without = |text: &str| {
-            let text = if quoted.is_empty() { text.to_owned() } else { text.replace(&quoted, "$TASK") };
-            text.replace(task, "$TASK").replace(&encoded, "$TASK")
-        };
-        let kept = reply.headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str()));
-        let mut headers: Vec<_> = kept.map(|(name, value)| (name.clone(), without(value))).collect();
-        headers.sort();
-        Self { status: reply.status, headers, body: without(&String::from_utf8_lossy(&reply.body)) }
+/// What tells the third task's answer from the first two, and the first answer that is not "not found".
+async fn told_apart(
+    session: &Session<'_>,
+    operation: Operation,
+    tasks: [&str; 3],
+) -> Result<(Vec<String>, Option<Miss>), Miss> {
+    let mut replies: Vec<Reply> = Vec::new();
+    let mut unlike = None;
+    for task in tasks {
+        let ask = session.call(operation, task);
+        let ask = if operation.is_stream() { ask.header("accept", "text/event-stream") } else { ask };
+        let reply = session.hear_half(ask).await?;
+        unlike = unlike.or(is_no_not_found(session, &reply));
+        replies.push(reply);
     }
-
-    /// What tells this answer from those of unknown tasks. What those differ in among themselves (a request's
-    /// number, say) tells nothing.
-    fn apart_from(&self, unknown: &Self, other: &Self) -> Vec<String> {
-        let mut told = Vec::new();
-        if self.status != unknown.status {
-            told.push(format!("HTTP {} instead of {}", self.status, unknown.status));
+    let seen: Vec<_> = replies.iter().zip(tasks).map(|(reply, task)| Seen::of(reply, task)).collect();
+    let [unknown, other, foreign] = seen.as_slice() else { return Ok((Vec::new(), unlike)) };
+    let told = foreign.apart_from(unknown, other);
+    // All three alike may be cut short, and that is no comparison.
+    match replies.iter().find_map(|reply| reply.end.trouble()) {
+        Some(trouble) if told.is_empty() => {
+            Err(Miss::Fails(format!("{}: the answer {trouble}", operation.method())))
         }
-        let value = |of: &Self, name: &str| -> Vec<String> {
-            of.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.clone()).collect()
-        };
-        let mut names: Vec<&str> =
-            self.headers.iter().chain(&unknown.headers).map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let (ours, theirs) = (value(self, name), value(unknown, name));
-            if ours.len() != theirs.len() {
-                let which = if ours.len() > theirs.len() { "foreign" } else { "unknown" };
-                told.push(format!("header {name} only on the {which} task's"));
-            } else if ours != theirs && theirs == value(other, name) {
-                told.push(format!("header {name} differs"));
-            }
-        }
-        if self.body != unknown.body && unknown.body == other.body {
-            let at = self.body.bytes().zip(unknown.body.bytes()).take_while(|(a, b)| a == b).count();
-            told.push(format!("the body differs from byte {at} on"));
-        } else if self.body != unknown.body {
-            told.push("the body differs, as those of two unknown tasks do".to_owned());
-        }
-        told
+        _ => Ok((told, unlike)),
     }
 }
 
@@ -137,27 +138,33 @@ const STRONG: f64 = 0.5;
 /// Pairs of requests, the order turned around each time, so that a drift of the host's falls on both.
 pub async fn foreign_time(session: &Session<'_>) -> Ruling {
     let foreign = foreign_id(session)?;
-    if let Some(why) = session.client.cannot_afford(2 * (session.options.pairs + 1)) {
+    if let Some(why) = session.client.cannot_afford(2 * (session.options.pairs + 2)) {
         return Err(Miss::NotRun(why));
     }
+    let [unknown, _] = lookalikes(session, foreign).await?;
     let mut pairs = Vec::with_capacity(session.options.pairs);
+    let untimed = |why: String| Miss::NotApplicable(format!("there is no \"not found\" to time: {why}"));
     // The time of anything else, such as a limiter's refusal, is not that of a look for a task.
     let took = async |task: &str| -> Result<f64, Miss> {
-        let reply = session.hear(session.call_with_id(ID, Operation::GetTask, task)).await?;
+        let reply = session.hear_half(session.call_with_id(ID, Operation::GetTask, task)).await?;
+        if let Some(trouble) = reply.end.trouble() {
+            return Err(untimed(format!("an answer {trouble}")));
+        }
         match is_no_not_found(session, &reply) {
-            Some(why) => Err(Miss::NotApplicable(format!("there is no \"not found\" to time: {why}"))),
             None => Ok(reply.took.as_secs_f64()),
+            Some(Miss::Fails(why) | Miss::NotApplicable(why)) => Err(untimed(why)),
+            Some(put_off) => Err(put_off),
         }
     };
     // The first one connects.
-    took(&session.unknown).await?;
+    took(&unknown).await?;
     took(foreign).await?;
     for at in 0..session.options.pairs {
         let pair = if at % 2 == 0 {
             let first = took(foreign).await?;
-            (first, took(&session.unknown).await?)
+            (first, took(&unknown).await?)
         } else {
-            let first = took(&session.unknown).await?;
+            let first = took(&unknown).await?;
             (took(foreign).await?, first)
         };
         pairs.push(pair);
@@ -198,7 +205,7 @@ pub async fn cancel_finished(session: &Session<'_>) -> Ruling {
     if !finished(session, &task).await? {
         return Err(Miss::NotApplicable("the task is not finished: canceling it would change it".to_owned()));
     }
-    let reply = session.hear(session.call(Operation::CancelTask, &task)).await?;
+    let reply = session.hear(session.call(Operation::CancelTask, &task).allowed()).await?;
     let error = session.error("CancelTask", &reply)?;
     error.is(A2aError::TaskNotCancelable).map_err(Miss::Fails)?;
     Ok(format!("HTTP {}, {}", reply.status, error.name()))
@@ -210,7 +217,12 @@ async fn finished(session: &Session<'_>, task: &str) -> Result<bool, Miss> {
     loop {
         let reply = session.hear(session.call(Operation::GetTask, task)).await?;
         let state = match session.read("GetTask", &reply)? {
-            Read::Success(result) => task_of(&result).map(|(_, state)| state),
+            Read::Success(result) => match task_of(&result) {
+                Some((id, _)) if id != task => {
+                    return Err(Miss::Fails("GetTask of one task answers with another's id".to_owned()));
+                }
+                found => found.map(|(_, state)| state),
+            },
             Read::Error(error) => {
                 return Err(Miss::NotApplicable(format!("GetTask of --task says {}", error.name())));
             }
@@ -248,39 +260,5 @@ async fn create(session: &Session<'_>) -> Result<String, Miss> {
             .map(|(id, _)| id)
             .ok_or_else(|| Miss::NotApplicable("the agent answers a message without a task".to_owned())),
         Read::Error(error) => Err(Miss::NotApplicable(format!("no task could be created: {}", error.name()))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen(status: u16, headers: &[(&str, &str)], body: &str, task: &str) -> Seen {
-        let reply = Reply {
-            status,
-            headers: headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-            body: body.to_owned().into(),
-            took: Duration::ZERO,
-            complete: true,
-        };
-        Seen::of(&reply, task)
-    }
-
-    #[test]
-    fn only_the_echo_and_the_connection_may_differ() {
-        let a = seen(200, &[("date", "1"), ("x-request-id", "1")], "no \"a/b\"", "a/b");
-        let b = seen(200, &[("date", "2"), ("x-request-id", "2")], "no \"c/d\"", "c/d");
-        let c = seen(200, &[("date", "3"), ("x-request-id", "3")], "no \"e/f\"", "e/f");
-        assert!(c.apart_from(&a, &b).is_empty());
-        let d = seen(403, &[("etag", "x")], "no! e/f", "e/f");
-        assert_eq!(
-            d.apart_from(&a, &b),
-            [
-                "HTTP 403 instead of 200",
-                "header etag only on the foreign task's",
-                "header x-request-id only on the unknown task's",
-                "the body differs from byte 2 on"
-            ]
-        );
     }
 }
