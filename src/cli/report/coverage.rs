@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn one_process_in_two_jobs_is_one() {
         let other = Target { job: "b".into(), instance: "a".into() };
-        let all: Vec<i64> = (0..).map(|n| FROM + n * STEP).take_while(|step| *step <= TO).collect();
+        let all: Vec<i64> = (0..=14 * DAY / STEP).map(|n| FROM + n * STEP).collect();
         let late: Vec<i64> = all.iter().copied().filter(|step| *step > TO - DAY).collect();
         let begun = |steps: &[i64]| steps.iter().map(|step| (*step, 5)).collect::<BTreeMap<_, _>>();
         let starts = Starts::from([(target("a"), begun(&all)), (other.clone(), begun(&late))]);

@@ -132,7 +132,7 @@ pub fn memory(client: &Client, base: &Typed, clean_days: u32) -> Result<Memory, 
     let (last_repair, last_rewrite) = (last("last_repair")?, last("last_rewrite")?);
     let modes = ask("group by (host, interface, mode) (a2a_errata_mode_info)")?;
     let ready = ask("min by (host) (a2a_errata_host_ready)")?;
-    let lost = ask(&lost(days))?;
+    let down = ask(&lost(days))?;
 
     let mut limits = Vec::new();
     let mut hosts: Vec<Host> = Vec::new();
@@ -220,7 +220,7 @@ pub fn memory(client: &Client, base: &Typed, clean_days: u32) -> Result<Memory, 
         host.interfaces
             .retain(|interface| !ready || interface.is_interface() || interface.interface != "unknown");
     }
-    let lost = lost.iter().map(|series| {
+    let missing = down.iter().map(|series| {
         let (job, instance) = (series.label("job"), series.label("instance"));
         format!(
             "{}: it cannot scrape {instance} of job {job:?}, so what that proxy repairs is not known",
@@ -231,7 +231,7 @@ pub fn memory(client: &Client, base: &Typed, clean_days: u32) -> Result<Memory, 
         now,
         starts: starts.values().filter_map(|steps| steps.get(&now)).copied().collect(),
         limits,
-        lost: lost.collect(),
+        lost: missing.collect(),
         notes: twice(&starts, now),
         hosts,
     })
