@@ -241,3 +241,237 @@ fn control_characters_stay_in_the_answer() {
     let told = explain(&[], "HTTP/1.1 500 x\r\n\r\nboom \x1b[2J".as_bytes());
     assert!(told.code == 1 && !told.out.contains('\x1b'), "{}", told.out);
 }
+
+/// Everything that a host's answer puts on the screen, in the colours of a terminal as well.
+#[test]
+fn nothing_of_an_answer_orders_the_terminal_about() {
+    let evil = "\u{1b}]0;x\u{7}\u{9b}2J\u{202e}\u{2066}\u{200b}";
+    let answer = format!(
+        "HTTP/1.1 500 {evil}\r\nx-a: \u{202e}\u{9b}\r\n\r\n{{\"error\":\"{evil}\",\"message\":\"{evil}\"}}\r\n{evil}"
+    );
+    let har = json!({"log": {"entries": [
+        {"request": {"method": evil, "url": format!("http://a/{evil}")}, "response": {"status": 404}},
+        {"request": {"method": evil, "url": format!("http://a/{evil}")}, "response": {"status": 404}},
+    ]}});
+    let har = har.to_string();
+    let shown = |text: &str| {
+        let painted = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[32m", "\u{1b}[1;31m"];
+        painted.iter().fold(text.to_owned(), |text, code| text.replace(code, ""))
+    };
+    for (arguments, stdin) in [
+        (&[][..], &answer),
+        (&[], &har),
+        (&["--entry", "1"], &har),
+        (&["--method", evil], &answer),
+        (&[], &format!("HTTP/1.1 {evil}\r\n\r\n")),
+        (&[], &format!("HTTP/1.1 200 OK\r\n{evil}\r\n\r\n")),
+    ] {
+        let told = explain(arguments, stdin);
+        let all = format!("{}{}", told.out, told.err);
+        assert!(all.contains("\\u{1b}") || all.contains("\\u{202e}"), "{all}");
+        let is_order = |c: char| c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200b}".contains(c));
+        assert!(!all.contains(is_order), "{all:?}");
+        // A terminal, as `script` gives one, if it is there.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("answer");
+        std::fs::write(&file, stdin).unwrap();
+        let command = format!("{} explain {}", env!("CARGO_BIN_EXE_a2a-errata"), file.display());
+        let on_terminal =
+            Command::new("script").args(["-qec", &command, "/dev/null"]).stdin(Stdio::null()).output();
+        let Ok(on_terminal) = on_terminal else {
+            eprintln!("not run on a terminal: `script` is not installed");
+            continue;
+        };
+        let all = String::from_utf8_lossy(&on_terminal.stdout).replace('\r', "");
+        assert!(!shown(&all).contains(is_order), "{all:?}");
+    }
+}
+
+/// The heads of a proxy on the way, of interim answers and of what curl followed come before the answer.
+#[test]
+fn the_last_of_several_heads_is_the_answers() {
+    let last = "HTTP/2 404 \r\ncontent-type: application/json\r\n\r\n{}";
+    for before in [
+        "",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n",
+        "HTTP/1.1 200 Connection established\r\n\r\n",
+        "HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 301 Moved Permanently\r\nlocation: /b\r\ncontent-length: 162\r\n\r\n",
+        "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Digest\r\ncontent-length: 12\r\n\r\n",
+        "HTTP/2 307 \r\nlocation: /b\r\n\r\nHTTP/2 308 \r\nlocation: /c\r\n\r\n",
+    ] {
+        for wire in [&["--json", "--method", "GetTask"][..], &["--json", "--method", "GetTask", "--wire"]] {
+            let told = explain(wire, format!("{before}{last}"));
+            assert_eq!(told.code, 1, "{before}: {}", told.err);
+            assert_eq!(told.json()["reason"], "TASK_NOT_FOUND", "{before}: {}", told.out);
+        }
+    }
+    // A body that begins like a head is a body, and a head alone is no answer.
+    for body in ["HTTP/2 is required", "HTTP/1.1 404 Not Found\r\n\r\n"] {
+        let told = explain(&["--raw", "--method", "OPTIONS"], format!("HTTP/1.1 500 Oops\r\n\r\n{body}"));
+        assert!(told.code == 0 && told.out.ends_with(&format!("\r\n\r\n{body}")), "{}{}", told.out, told.err);
+    }
+    let told = explain(&[], "HTTP/1.1 100 Continue\r\n\r\n");
+    assert!(told.code == 2 && told.err.contains("100 is no final answer"), "{}", told.err);
+}
+
+/// 204, 304 and what answers a HEAD end with their head (C-4).
+#[test]
+fn what_has_no_body_is_whole_whatever_its_length_says() {
+    for wire in [&["--json"][..], &["--json", "--wire"]] {
+        for (status, more) in
+            [("204 No Content", &[][..]), ("304 Not Modified", &[]), ("200 OK", &["--method", "HEAD"])]
+        {
+            let saved = format!("HTTP/1.1 {status}\r\ncontent-length: 42\r\n\r\n");
+            let told = explain(&[wire, more].concat(), &saved);
+            let answer = told.json()["answer"].clone();
+            assert_eq!((told.code, &answer["complete"]), (0, &json!(true)), "{status}: {}", told.out);
+            assert_eq!(answer["headers"], json!([["content-length", "42"]]), "{status}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let request = folder.path().join("request");
+    std::fs::write(&request, "HEAD /rest/tasks/t-1 HTTP/1.1\r\na2a-version: 1.0\r\n\r\n").unwrap();
+    let saved = "HTTP/1.1 200 OK\r\ncontent-length: 42\r\n\r\n";
+    let told = explain(&["--json", "--request", request.to_str().unwrap()], saved);
+    assert_eq!((told.code, &told.json()["answer"]["complete"]), (0, &json!(true)), "{}", told.out);
+}
+
+/// An answer that was cut short is what the proxy makes of it: a fault of its own inside an error, an aborted
+/// message inside a success (C-5).
+#[test]
+fn an_answer_that_is_cut_short_is_no_whole_one() {
+    let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no"}}"#;
+    let success = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":"{}"}}}}"#, "x".repeat(8000));
+    let sized = |body: &str, length: usize| {
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+    };
+    let chunked = |body: &str, end: &str| {
+        format!(
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-type: application/json\r\n\r\n{:x};x=y\r\n{body}{end}",
+            body.len()
+        )
+    };
+    for wire in [&["--json"][..], &["--json", "--wire"]] {
+        for cut in [
+            sized(&error[..40], error.len()),
+            chunked(error, "\r\n"),
+            chunked(error, "\r\n5"),
+            chunked(error, ""),
+            format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{error}"),
+        ] {
+            let told = explain(wire, &cut);
+            let all = told.json();
+            assert_eq!((told.code, all["answer"]["status"].as_u64()), (1, Some(502)), "{cut}: {}", told.out);
+            assert_eq!(all["verdict"], "synthesized", "{cut}");
+            assert!(all["notes"].to_string().contains("taken as cut off there"), "{cut}: {}", told.out);
+        }
+        for cut in [sized(&success, success.len() + 1), chunked(&success, "\r\n")] {
+            let told = explain(wire, &cut);
+            assert_eq!(told.json()["answer"]["complete"], false, "{}", told.out);
+        }
+        // What comes after the end is not part of it.
+        for whole in
+            [sized(&format!("{success}more"), success.len()), chunked(&success, "\r\n0\r\nt: x\r\n\r\nmore")]
+        {
+            let told = explain(wire, &whole);
+            let answer = told.json()["answer"].clone();
+            assert_eq!((told.code, &answer["complete"]), (0, &json!(true)), "{}", told.out);
+            assert_eq!(answer["body"], success);
+        }
+    }
+    // What the command line says of the length counts, and line ends that an editor changed do not.
+    let shorter = sized("{}", 9);
+    assert_eq!(explain(&["--header", "content-length: 2"], &shorter).code, 1);
+    assert!(!explain(&["--header", "content-length: 2", "--json"], &shorter).out.contains("cut off"));
+    assert!(explain(&["--header", "content-length: 9", "--json"], "{}").out.contains("cut off"));
+    let lines = success.replacen(',', ",\n", 3);
+    let edited = sized(&lines, lines.len() + 4).replace("\r\n", "\n");
+    let told = explain(&["--json"], &edited);
+    assert_eq!((told.code, &told.json()["answer"]["complete"]), (0, &json!(true)), "{}", told.out);
+}
+
+#[test]
+fn compressed_answers_are_read_as_they_were_saved() {
+    let error = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no"}}"#;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(error).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let head = |length: usize| {
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n").into_bytes()
+    };
+    let get = ["--json", "--method", "GetTask", "--task", "t-1"];
+    // As it was sent, and as `curl --compressed` undid it.
+    for body in [&gzip[..], error, b"no such task"] {
+        let told = explain(&get, [&head(gzip.len())[..], body].concat());
+        let (all, is_text) = (told.json(), body == b"no such task");
+        assert_eq!((told.code, &all["answer"]["complete"]), (1, &json!(true)), "{}", told.out);
+        assert_eq!(all["reason"] == "TASK_NOT_FOUND", !is_text, "{}", told.out);
+    }
+    let cut = [&head(gzip.len())[..], &gzip[..20]].concat();
+    assert_eq!(explain(&get, cut).json()["verdict"], "synthesized");
+}
+
+/// As PowerShell, editors and `curl -v` write them.
+#[test]
+fn files_are_read_as_tools_write_them() {
+    let utf_16: Vec<u8> =
+        format!("\u{feff}{FOREIGN}\r\n").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mixed = FOREIGN.replacen("\r\n", "\n", 2);
+    let verbose = FOREIGN.split_once("\r\n\r\n").map(|(head, body)| {
+        let head: String = head.split("\r\n").map(|line| format!("< {line}\r\n")).collect();
+        format!("* Connected to a (127.0.0.1) port 1\n> POST /a2a HTTP/1.1\r\n> Host: a\r\n> \r\n{head}< \r\n{body}* Connection #0 to host a left intact\n")
+    });
+    let get = ["--json", "--method", "GetTask", "--task", "t-1"];
+    for saved in [
+        utf_16.clone(),
+        format!("\u{feff}{FOREIGN}").into(),
+        mixed.into(),
+        FOREIGN.replace("\r\n", "\n").into(),
+        verbose.unwrap().into(),
+    ] {
+        let told = explain(&get, &saved);
+        assert_eq!((told.code, &told.json()["answer"]["body"]), (1, &json!(NOT_FOUND)), "{}", told.err);
+    }
+    for (arguments, saved, says) in [
+        (&["--wire"][..], &utf_16[..], "curl -si"),
+        (&[], b"*   Trying 127.0.0.1:1...\n* connect failed\n", "have no answer in them"),
+        (&[], b"== Info: Trying\n", "curl --trace"),
+        (&[], b"  % Total    % Received % Xferd\n", "progress meter"),
+    ] {
+        let told = explain(arguments, saved);
+        assert_eq!((told.code, told.err.lines().count()), (2, 1), "{}", told.err);
+        assert!(told.err.contains(says) && told.err.contains("curl -si"), "{}", told.err);
+    }
+    // The request's file may be written so, too.
+    let folder = tempfile::tempdir().unwrap();
+    let request = folder.path().join("request");
+    let text = "\u{feff}POST /a2a HTTP/1.1\r\na2a-version: 1.0\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"GetTask\",\"params\":{\"id\":\"t-1\"}}";
+    for bytes in [text.as_bytes().to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()] {
+        std::fs::write(&request, bytes).unwrap();
+        let told = explain(&["--json", "--request", request.to_str().unwrap()], FOREIGN);
+        assert_eq!(told.json()["answer"]["body"], NOT_FOUND, "{}", told.err);
+    }
+}
+
+#[test]
+fn a_slip_in_a_methods_name_is_told() {
+    for (arguments, says) in [
+        (&["--method", "GetTaks"][..], "did you mean GetTask?"),
+        (&["--method", "gettask"], "did you mean GetTask?"),
+        (&["--method", "SENDMESSAGE"], "did you mean SendMessage?"),
+        (&["--method", "task/get"], "did you mean tasks/get?"),
+        (&["--method", "POTS"], "did you mean POST?"),
+        (&["--method", "head"], "did you mean HEAD?"),
+        (&["--method", "Nonsense", "--binding", "HTTP+JSON"], "known are SendMessage, "),
+    ] {
+        let told = explain(arguments, "{}");
+        assert_eq!((told.code, told.err.lines().count()), (2, 1), "{arguments:?}: {}", told.err);
+        assert!(told.err.contains(says), "{}", told.err);
+    }
+    // A host may be asked for what there is not.
+    let told = explain(&["--json", "--method", "Nonsense"], FOREIGN);
+    assert!(told.code == 1 && told.out.contains("is no operation of A2A"), "{}", told.out);
+    assert_eq!(explain(&["--method", "PROPFIND", "--status", "404"], "{}").err, "");
+}

@@ -4,90 +4,15 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/reports.rs"]
+mod reports;
 mod support;
 
-use std::process::Output;
-
-use a2a_errata::observe::certificates::Known;
-use a2a_errata::observe::reloads::Reloads;
-use a2a_errata::observe::removal::Removal;
-use a2a_errata::observe::report::{FORMAT, Host, Interface, Report, RuleCount};
+use a2a_errata::observe::report::{Host, Interface, Report};
 use binary::{run, text};
-use serde_json::{Value, json};
+use reports::{DAY, NOW, clean, code, proxy, repaired, report, report_of, summary};
+use serde_json::json;
 use support::{ScriptedHost, sized};
-
-const NOW: i64 = 1_800_000_000;
-const DAY: i64 = 86_400;
-
-/// Watched for a month and right all the time.
-fn clean() -> Interface {
-    Interface {
-        interface: "/a2a".into(),
-        binding: "JSONRPC".into(),
-        mode: "enforce".into(),
-        since: NOW - 30 * DAY,
-        mode_since: NOW - 30 * DAY,
-        responses: [("passed".to_owned(), 90), ("conformant".to_owned(), 4)].into(),
-        repairs: 0,
-        right_errors: 4,
-        last_rewrite: None,
-        last_repair: None,
-        clean_answers: 94,
-        clean_errors: 4,
-        rules: vec![],
-        faults: [].into(),
-        dropped: [].into(),
-        collapsed: [].into(),
-        upstream_failures: [].into(),
-        last_hour: vec![],
-        removal: Removal::default(),
-    }
-}
-
-fn repaired() -> Interface {
-    Interface {
-        repairs: 5,
-        last_repair: Some(NOW - 2 * DAY),
-        rules: vec![RuleCount { rule: "E-1".into(), says: "written in shape".into(), count: 5 }],
-        ..clean()
-    }
-}
-
-fn report(interfaces: Vec<Interface>) -> String {
-    let host = Host {
-        name: "legacy".into(),
-        ready: true,
-        card_age: None,
-        addresses: Vec::new(),
-        can_go: false,
-        interfaces,
-    };
-    let report = Report {
-        format: FORMAT,
-        version: "1".into(),
-        started: NOW - 30 * DAY,
-        now: NOW,
-        configuration: Reloads::default(),
-        certificates: Known::default(),
-        hosts: vec![host],
-    };
-    serde_json::to_string(&report).unwrap()
-}
-
-/// A proxy's admin address that answers with this body.
-fn proxy(body: &str) -> (ScriptedHost, String) {
-    let host = ScriptedHost::saying(sized(200, body));
-    let address = host.address.to_string();
-    (host, address)
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn summary(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
 
 #[test]
 fn all_clean_is_0_and_says_so() {
@@ -224,74 +149,86 @@ fn errors_are_one_line_and_2() {
     assert!(!text(&output.stderr).contains("planted"));
 }
 
-/// A Prometheus that answers each query by what it asks for; `repairs` in the window, `old` before it.
-fn prometheus(repairs: u32, old: bool) -> ScriptedHost {
-    ScriptedHost::start(move |visit| {
-        while let Some(request) = visit.request() {
-            let query = request.first_line.clone();
-            let labels = json!({"host": "legacy", "interface": "/a2a", "binding": "JSONRPC", "outcome": "conformant", "mode": "observe"});
-            let one = |value: String| json!([{"metric": labels, "value": [NOW, value]}]);
-            let result = if query.contains("query=time") {
-                let body = json!({"status": "success", "data": {"resultType": "scalar", "result": [NOW, NOW.to_string()]}});
-                visit.send(sized(200, &body.to_string()));
-                continue;
-            } else if query.contains("min_over_time") {
-                one((NOW - 3 * DAY).to_string())
-            } else if query.contains("offset%2014d") {
-                if old { one("1".into()) } else { json!([]) }
-            } else if query.contains("last_") || query.contains("rewrites_total") {
-                json!([])
-            } else if query.contains("increase%28a2a_errata_repairs_total") {
-                one(repairs.to_string())
-            } else {
-                one("1".into())
-            };
-            let body = json!({"status": "success", "data": {"resultType": "vector", "result": result}});
-            visit.send(sized(200, &body.to_string()));
-        }
-    })
+/// One proxy under two host names, as behind two services: its word tells, and what it counted counts once.
+#[test]
+fn a_proxy_under_two_names_counts_once_and_is_told() {
+    let named = |instance: &str| {
+        let report = Report { instance: instance.into(), ..report_of(vec![repaired()]) };
+        serde_json::to_string(&report).unwrap()
+    };
+    let (_a, one) = proxy(&named("5eed"));
+    let (_b, again) = proxy(&named("5eed"));
+    let (_c, other) = proxy(&named("beef"));
+    let output = run(&["report", "--json", &one, &again, &other], &[]);
+    let told = text(&output.stderr);
+    assert_eq!((code(&output), told.lines().count()), (1, 1), "{told}");
+    let says = format!("http://{again}/report: is the same proxy as http://{one}/report, and counts once");
+    assert!(told.contains(&says), "{told}");
+    let summary = summary(&output);
+    assert_eq!(summary["hosts"][0]["interfaces"][0]["repairs"], 10);
+    assert_eq!((&summary["notes"], &summary["problems"]), (&json!([says]), &json!([])));
+    // Builds that have no such word are taken as they are named.
+    let (_d, old) = proxy(&named(""));
+    let (_e, old_too) = proxy(&named(""));
+    assert!(run(&["report", &old, &old_too], &[]).stderr.is_empty());
 }
 
+/// A proxy says the same word each time, and no other says it.
 #[test]
-fn a_prometheus_remembers_what_a_restarted_proxy_forgot() {
-    let remembers = prometheus(0, true);
-    let base = format!("http://{}", remembers.address);
-    let output = run(&["report", "--json", "--prometheus", &base], &[]);
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(summary(&output)["hosts"][0]["interfaces"][0]["mode"], "observe");
-    // Restarted a day ago, the proxy alone proves nothing; together they do.
-    let (_proxy, young) = proxy(&report(vec![Interface { since: NOW - DAY, ..clean() }]));
-    assert_eq!(code(&run(&["report", &young], &[])), 1);
-    assert_eq!(code(&run(&["report", &young, "--prometheus", &base], &[])), 0);
-    // Repairs it counted but has no time of may have been just now.
-    let repairing = prometheus(3, true);
-    let base = format!("http://{}", repairing.address);
-    assert_eq!(code(&run(&["report", "--prometheus", &base], &[])), 1);
-    // One that does not look back far enough proves nothing either.
-    let short = prometheus(0, false);
-    let base = format!("http://{}", short.address);
-    let output = run(&["report", "--json", "--prometheus", &base], &[]);
-    assert_eq!(
-        (code(&output), &summary(&output)["hosts"][0]["interfaces"][0]["since"]),
-        (1, &json!(NOW - 3 * DAY))
-    );
+fn every_process_has_a_word_of_its_own() {
+    let word = || {
+        let (listen, admin) = (binary::free_port(), binary::free_port());
+        let (listen, address) = (format!("127.0.0.1:{listen}"), format!("127.0.0.1:{admin}"));
+        let arguments = ["run", "--upstream", "127.0.0.1:9", "--listen", &listen, "--admin", &address];
+        let _proxy = binary::start(&arguments, &[]);
+        let [first, second] = [0, 1].map(|_| {
+            let answer = binary::ask(admin, "GET /report");
+            let body = answer.split_once("\r\n\r\n").unwrap().1;
+            serde_json::from_str::<Report>(body).unwrap().instance
+        });
+        assert_eq!((&first, first.len()), (&second, 16));
+        first
+    };
+    assert_ne!(word(), word());
 }
 
+/// What is missing may be repairing: no line, no member, no exit code says that a shim can go.
 #[test]
-fn what_is_no_prometheus_is_2() {
-    let (_a, page) = proxy("<html>");
-    let (_b, other) = proxy(r#"{"status":"success"}"#);
-    let (_c, refuses) = proxy(r#"{"status":"error","error":"parse\nerror"}"#);
-    let (_d, empty) = proxy(r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#);
-    for (address, says) in [
-        (page, "is no Prometheus"),
-        (other, "is no Prometheus"),
-        (refuses, "parse error"),
-        (empty, "no series"),
-    ] {
-        let output = run(&["report", "--prometheus", &address], &[]);
-        let errors = text(&output.stderr);
+fn a_partial_answer_never_says_that_a_shim_can_go() {
+    let (_good, good) = proxy(&report(vec![clean()]));
+    let nobody = format!("127.0.0.1:{}", support::free_port());
+    for missing in [&[&*nobody][..], &["--prometheus", &nobody]] {
+        let output = run(&[&["report", &good][..], missing].concat(), &[]);
+        let shown = text(&output.stdout);
         assert_eq!(code(&output), 2, "{output:?}");
-        assert!(errors.contains(says) && errors.lines().count() == 1, "{errors}");
+        assert!(!shown.contains("can go") && shown.contains("not known"), "{shown}");
+        assert!(shown.ends_with("so nothing here says that a shim is not needed.\n"), "{shown}");
+        let output = run(&[&["report", "--json", &good][..], missing].concat(), &[]);
+        let text = text(&output.stdout);
+        assert!(code(&output) == 2 && !text.contains("\"can_go\": true"), "{text}");
+        assert!(text.contains("\"everything read\""), "{text}");
     }
+}
+
+/// Whatever answers there, its words order the terminal nothing.
+#[test]
+fn nothing_that_is_told_reaches_the_terminal_as_an_order() {
+    let evil = "\u{1b}]0;x\u{7}\u{9b}2J\u{202e}\nx";
+    let mut lane = repaired();
+    lane.interface = format!("/a{evil}");
+    lane.mode = evil.into();
+    lane.rules[0].says = evil.into();
+    lane.rules[0].rule = evil.into();
+    let mut told = report_of(vec![lane.clone(), lane]);
+    told.hosts[0].name = evil.into();
+    told.hosts.push(Host { name: "b".into(), ..told.hosts[0].clone() });
+    let (_a, address) = proxy(&serde_json::to_string(&told).unwrap());
+    let refusing = json!({"status": "error", "error": evil}).to_string();
+    let (_b, prometheus) = proxy(&refusing);
+    let output = run(&["report", &address, "--prometheus", &prometheus], &[]);
+    assert_eq!(code(&output), 2);
+    let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(all.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{all:?}");
+    assert!(all.contains("\\u{1b}]0;x\\u{7}\\u{9b}2J\\u{202e}"), "{all}");
+    assert_eq!(text(&output.stderr).lines().count(), 1);
 }

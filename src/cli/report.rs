@@ -1,20 +1,21 @@
 //! `report`: what proxies still repair, and whether their shims can go. Reads `/report` of any number of
 //! proxies, a Prometheus that scrapes them, or both; the criteria are `observe::removal`'s.
 
+mod coverage;
 mod fetch;
 mod merge;
 mod prometheus;
 mod table;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::screen::{Screen, clean};
 use super::{FAILED, REFUSED, output, say};
 use crate::observe::removal::{CLEAN_DAYS, MOST_DAYS};
-use crate::observe::report::{FORMAT, Host};
+use crate::observe::report::{FORMAT, Host, Report};
 
 /// Tell what is still repaired per host, and whether the shim can go.
 ///
@@ -72,6 +73,8 @@ struct Summary {
     hosts: Vec<Host>,
     /// What could not be read.
     problems: Vec<String>,
+    /// What was read under two names.
+    notes: Vec<String>,
 }
 
 /// Print the table or the JSON.
@@ -80,21 +83,20 @@ pub fn run(args: &Args) -> ExitCode {
     let summary = match gather(args) {
         Ok(summary) => summary,
         Err(says) => {
-            say(&format!("a2a-errata: {says}"));
+            say(&format!("a2a-errata: {}", one_line(&says)));
             return ExitCode::from(REFUSED);
         }
     };
-    for problem in &summary.problems {
-        say(&format!("a2a-errata: {problem}"));
+    for line in summary.problems.iter().chain(&summary.notes) {
+        say(&format!("a2a-errata: {}", one_line(line)));
     }
     let text = if args.json {
         serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
     } else if summary.hosts.is_empty() {
         String::new()
     } else {
-        let colour = std::io::stdout().is_terminal()
-            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        table::print(&summary.hosts, colour)
+        let colour = Screen::detect().colour;
+        table::print(&summary.hosts, summary.problems.is_empty(), colour)
     };
     let done = match (summary.problems.is_empty(), summary.can_go) {
         (false, _) => ExitCode::from(REFUSED),
@@ -105,6 +107,11 @@ pub fn run(args: &Args) -> ExitCode {
     output::print(text.as_bytes(), done, REFUSED)
 }
 
+/// What others wrote, in a line that orders no terminal about.
+fn one_line(text: &str) -> String {
+    clean(&text.replace(['\n', '\r'], " "))
+}
+
 fn gather(args: &Args) -> Result<Summary, String> {
     let client = fetch::Client::new(&args.header, Duration::from_secs(args.timeout))?;
     let default = ["127.0.0.1:9464".to_owned()];
@@ -112,9 +119,9 @@ fn gather(args: &Args) -> Result<Summary, String> {
         (true, None) => &default[..],
         _ => &args.urls,
     };
-    let mut problems = Vec::new();
+    let (mut problems, mut notes) = (Vec::new(), Vec::new());
     let mut now = 0;
-    let mut reports = Vec::new();
+    let mut reports: Vec<(String, Report)> = Vec::new();
     let mut asked = Vec::new();
     for url in urls {
         let url = match fetch::admin_url(url) {
@@ -129,27 +136,46 @@ fn gather(args: &Args) -> Result<Summary, String> {
         asked.push(url.place());
         match fetch::report(&client, &url) {
             Ok(report) => {
+                let is_it = |(_, known): &&(String, Report)| {
+                    !report.instance.is_empty() && known.instance == report.instance
+                };
+                if let Some((first, _)) = reports.iter().find(is_it) {
+                    notes.push(format!("{}: is the same proxy as {first}, and counts once", url.url));
+                    continue;
+                }
                 now = now.max(report.now);
-                reports.push(report.hosts);
+                reports.push((url.url, report));
             }
             Err(problem) => problems.push(problem),
         }
     }
-    let mut hosts = merge::proxies(reports);
+    let mut hosts = merge::proxies(reports.iter().map(|(_, report)| &*report.hosts));
+    let mut limits = Vec::new();
     if let Some(base) = &args.prometheus {
-        let asked = fetch::base_url(base).and_then(|base| prometheus::hosts(&client, &base, args.clean_days));
+        let asked =
+            fetch::base_url(base).and_then(|base| prometheus::memory(&client, &base, args.clean_days));
         match asked {
-            Ok((remembered, at)) => {
-                now = now.max(at);
-                hosts = merge::with_memory(hosts, remembered);
+            Ok(memory) => {
+                now = now.max(memory.now);
+                limits = memory.limits;
+                problems.extend(memory.lost);
+                notes.extend(memory.notes);
+                hosts = merge::with_memory(hosts, memory.hosts);
+                for (url, report) in &reports {
+                    let is_it = |began: &i64| began.abs_diff(report.started) <= 1;
+                    if !memory.starts.iter().any(is_it) {
+                        let says = format!("{url} is not scraped, so what ran there before is not known");
+                        merge::forgets(&mut hosts, &report.hosts, &says, &mut limits);
+                    }
+                }
             }
             Err(problem) => problems.push(problem),
         }
     }
-    merge::judge(&mut hosts, now, args.clean_days);
     if hosts.is_empty() && problems.is_empty() {
         problems.push("there is no host in any of this".to_owned());
     }
+    merge::judge(&mut hosts, now, args.clean_days, &limits, problems.is_empty());
     let can_go = problems.is_empty() && hosts.iter().all(|host| host.can_go);
-    Ok(Summary { format: FORMAT, clean_days: args.clean_days, can_go, hosts, problems })
+    Ok(Summary { format: FORMAT, clean_days: args.clean_days, can_go, hosts, problems, notes })
 }

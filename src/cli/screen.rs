@@ -93,16 +93,33 @@ pub fn line_of(body: &[u8]) -> String {
     clean(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Without anything a terminal would obey.
+/// With everything that a terminal would obey, or that would show text as it is not, written as an escape.
 pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\t' => ' ',
-            '\u{feff}' => '\u{b7}',
-            c if c.is_control() => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => clean.push(' '),
+            c if c.is_control() || is_hidden(c) => clean.extend(c.escape_unicode()),
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
+/// Directions of writing, line ends that are none of ours, and what has no width.
+fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 pub fn pad(text: &str, width: usize) -> String {
@@ -164,7 +181,8 @@ mod tests {
 
     #[test]
     fn nothing_a_host_says_reaches_the_terminal_as_an_order() {
-        assert_eq!(line_of(b"\x1b[31mred\x07\n next"), "\u{fffd}[31mred\u{fffd} next");
-        assert_eq!(readable(b"all is \x1b[2Jwell"), ["all is \u{fffd}[2Jwell"]);
+        assert_eq!(line_of(b"\x1b[31mred\x07\n next"), "\\u{1b}[31mred\\u{7} next");
+        assert_eq!(readable(b"all is \x1b[2Jwell"), ["all is \\u{1b}[2Jwell"]);
+        assert_eq!(clean("a\u{202e}b\u{2066}c\u{9b}d\u{2028}é"), "a\\u{202e}b\\u{2066}c\\u{9b}d\\u{2028}é");
     }
 }

@@ -179,7 +179,7 @@ pub(super) fn unknown(parent: &str, name: &str) -> String {
 }
 
 /// The word of `words` that `word` is most likely a slip of.
-pub(super) fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     words
         .iter()

@@ -14,6 +14,7 @@ mod tls;
 use std::path::PathBuf;
 
 pub use checks::is_loopback;
+pub(crate) use keys::nearest;
 pub use keys::{KEYS, Key, Kind};
 pub use model::{
     Admin, Balance, Binding, Cap, Card, CertificatePair, ClientAuth, Disclosure, Ejection, Health, Host,

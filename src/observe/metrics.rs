@@ -2,6 +2,7 @@
 //! a host's card within bounds, or from a closed list (D-4).
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -100,6 +101,7 @@ pub struct Metrics {
     span_batches: IntCounterVec,
     /// Unix time of the process's beginning.
     started: i64,
+    instance: String,
     lanes: Mutex<Lanes>,
     /// When each host's card was last read well.
     cards: Mutex<Vec<(String, Instant)>>,
@@ -275,6 +277,7 @@ impl Metrics {
             certificates: Certificates::new()?,
             reloads: Told::new(started),
             started,
+            instance: format!("{:016x}", RandomState::new().hash_one(started)),
             lanes: Mutex::default(),
             cards: Mutex::default(),
         };
@@ -476,6 +479,13 @@ impl Metrics {
     #[must_use]
     pub fn started(&self) -> i64 {
         self.started
+    }
+
+    /// A random word that no other process has, so that one that is read under two names is known again. The
+    /// standard library's hash keys are random in every process.
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        &self.instance
     }
 
     /// Whether the host's interfaces are known (I-1).

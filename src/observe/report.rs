@@ -22,6 +22,9 @@ pub struct Report {
     pub format: u32,
     /// Of the proxy.
     pub version: String,
+    /// A random word of this process; empty where an older build does not tell.
+    #[serde(default)]
+    pub instance: String,
     /// Unix times: when the process began, when this was made.
     pub started: i64,
     pub now: i64,
@@ -151,6 +154,7 @@ pub fn make(metrics: &Metrics, readiness: &Readiness, clean_days: u32) -> Report
     Report {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance: metrics.instance().to_owned(),
         started: metrics.started(),
         now,
         configuration: metrics.reloads.get(),

@@ -159,6 +159,20 @@ pub enum Operation {
 }
 
 impl Operation {
+    pub const ALL: [Self; 11] = [
+        Self::SendMessage,
+        Self::SendStreamingMessage,
+        Self::GetTask,
+        Self::ListTasks,
+        Self::CancelTask,
+        Self::SubscribeToTask,
+        Self::CreatePushConfig,
+        Self::GetPushConfig,
+        Self::ListPushConfigs,
+        Self::DeletePushConfig,
+        Self::GetExtendedAgentCard,
+    ];
+
     /// From a JSON-RPC method name of protocol 1.0.
     #[must_use]
     pub fn from_method(name: &str) -> Option<Self> {

@@ -26,12 +26,13 @@ import run  # noqa: E402
 OF_THE_CONNECTION = {"date", "connection", "keep-alive", "transfer-encoding"}
 
 NO_ANSWER = "the host says nothing: there is no answer to explain"
+STALLS = "the host stalls for longer than the proxy waits, and what was saved has no times"
 REFUSED = "the proxy refuses the request before the host says anything"
 NOT_APPLICABLE = {
     "fault-no-answer-at-all": NO_ANSWER,
     "fault-no-answer-reset-get-task": NO_ANSWER,
     "acc-fault-send-never-repeated": NO_ANSWER,
-    "acc-fault-read-timeout-504": NO_ANSWER,
+    "acc-fault-read-timeout-504": STALLS,
     "fault-connection-refused": NO_ANSWER,
     "fault-connection-refused-other-url": NO_ANSWER,
     "acc-fault-refused-get": NO_ANSWER,

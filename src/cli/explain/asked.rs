@@ -5,7 +5,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::value::RawValue;
 
 use super::saved::{self, Request};
+use super::written::decoded;
 use super::{Args, BindingName};
+use crate::config::nearest;
 use crate::normalize::Binding;
 use crate::protocol::a2a::{Operation, Route, plain_path};
 
@@ -20,22 +22,66 @@ pub struct Asked {
     pub interface: String,
 }
 
-/// Puts the request together. `saved` is what a HAR file says; `answer` the answer's body.
+/// The request that `--request` names.
+///
+/// # Errors
+/// It cannot be read.
+pub fn given(args: &Args, notes: &mut Vec<String>) -> Result<Option<Request>, String> {
+    args.request.as_deref().map(|request| read(request, notes)).transpose()
+}
+
+/// Whether the answer is to a HEAD, and has no body.
+pub fn is_head(args: &Args, given: Option<&Request>) -> bool {
+    match args.method.as_deref() {
+        Some(name) if is_http(name) => name == "HEAD",
+        _ => given.is_some_and(|request| request.method == Method::HEAD),
+    }
+}
+
+fn is_http(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+const HTTP_METHODS: [&str; 9] =
+    ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "CONNECT", "TRACE"];
+
+/// Refuses what is most likely a slip: a name that is near another one, or one that nobody knows where it matters.
+fn known_name(args: &Args, name: &str, notes: &mut Vec<String>) -> Result<(), String> {
+    let operations = Operation::ALL.map(Operation::method);
+    let known: Vec<&str> = operations.into_iter().chain(Operation::ALL.map(Operation::method_0_3)).collect();
+    if known.contains(&name) || HTTP_METHODS.contains(&name) {
+        return Ok(());
+    }
+    let near_http =
+        nearest(name, &HTTP_METHODS).filter(|near| is_http(name) || near.eq_ignore_ascii_case(name));
+    match nearest(name, &known).or(near_http) {
+        Some(near) => Err(format!("--method {name:?} is unknown; did you mean {near}?")),
+        None if is_http(name) => Ok(()),
+        None if args.binding == Some(BindingName::HttpJson) => {
+            Err(format!("{name:?} is no operation of A2A; known are {}", operations.join(", ")))
+        }
+        None => {
+            notes.push(format!("{name:?} is no operation of A2A; the call is taken to be of that name"));
+            Ok(())
+        }
+    }
+}
+
+/// Puts the request together. `given` is what `--request` or a HAR file says; `answer` the answer's body.
 ///
 /// # Errors
 /// What cannot be read, or contradicts itself.
 pub fn put_together(
     args: &Args,
-    saved: Option<Request>,
+    given: Option<Request>,
     answer: &[u8],
     notes: &mut Vec<String>,
 ) -> Result<Asked, String> {
-    let given = match (&args.request, saved) {
-        (Some(request), _) => Some(read(request)?),
-        (None, saved) => saved,
-    };
+    if let Some(name) = args.method.as_deref() {
+        known_name(args, name, notes)?;
+    }
     let (http_method, called) = match args.method.as_deref() {
-        Some(name) if name.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+        Some(name) if is_http(name) => {
             (Some(Method::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is no method"))?), None)
         }
         other => (None, other),
@@ -88,7 +134,7 @@ pub fn put_together(
 }
 
 /// JSON as it is, or a file: a whole request, or its body alone.
-fn read(request: &str) -> Result<Request, String> {
+fn read(request: &str, notes: &mut Vec<String>) -> Result<Request, String> {
     let of_body = |body: Bytes| Request {
         method: Method::POST,
         target: "/".to_owned(),
@@ -98,7 +144,15 @@ fn read(request: &str) -> Result<Request, String> {
     if request.trim_start().starts_with(['{', '[']) {
         return Ok(of_body(Bytes::copy_from_slice(request.as_bytes())));
     }
-    let bytes = std::fs::read(request).map_err(|why| format!("cannot read the request {request}: {why}"))?;
+    let mut bytes =
+        std::fs::read(request).map_err(|why| format!("cannot read the request {request}: {why}"))?;
+    if let Some(text) = decoded(&bytes) {
+        notes.push(
+            "the request's file has a byte order mark or is in UTF-16: taken as if it were plain UTF-8"
+                .to_owned(),
+        );
+        bytes = text;
+    }
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let words: Vec<&str> = line.trim_end().split(' ').collect();

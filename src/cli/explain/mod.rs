@@ -3,8 +3,10 @@
 //! It is the proxy's own machine that is fed, routes and policy included; see [`crate::proxy::rehearse`].
 
 mod asked;
+mod har;
 mod saved;
 mod show;
+mod written;
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 
 use self::asked::Asked;
 pub(super) use self::saved::header;
-use super::screen::Screen;
+use super::screen::{Screen, clean};
 use super::{FAILED, REFUSED, output, run::settings, say};
 use crate::config::{self, Flags};
 use crate::normalize::{Binding, Failure, Interface, Verdict};
@@ -73,7 +75,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     entry: Option<usize>,
 
-    /// The file has the very bytes of the wire (`curl --raw`): chunks, codings and lengths count
+    /// The file has the very bytes of the wire (`curl --raw`): nothing is taken for undone or converted
     #[arg(long)]
     wire: bool,
 
@@ -142,7 +144,9 @@ pub fn run(args: &Args) -> ExitCode {
     let explained = match explain(args) {
         Ok(explained) => explained,
         Err(why) => {
-            say(&format!("a2a-errata: {why}"));
+            // Some of it is what the file says.
+            let lines: Vec<String> = why.lines().map(clean).collect();
+            say(&format!("a2a-errata: {}", lines.join("\n")));
             return ExitCode::from(REFUSED);
         }
     };
@@ -166,10 +170,17 @@ pub fn run(args: &Args) -> ExitCode {
 fn explain(args: &Args) -> Result<Explained, String> {
     let (name, bytes) = read(args)?;
     let mut notes = Vec::new();
-    let said = saved::Said { status: args.status, headers: &args.header, wire: args.wire, entry: args.entry };
+    let given = asked::given(args, &mut notes)?;
+    let said = saved::Said {
+        status: args.status,
+        headers: &args.header,
+        wire: args.wire,
+        entry: args.entry,
+        is_head: asked::is_head(args, given.as_ref()),
+    };
     let (answer, asked) =
         saved::read(&bytes, &said, &mut notes).map_err(|why| format!("the answer in {name}: {why}"))?;
-    let asked = asked::put_together(args, asked, &answer.body, &mut notes)?;
+    let asked = asked::put_together(args, given.or(asked), &answer.body, &mut notes)?;
     let hosts = hosts(args, &asked, &mut notes)?;
     let Asked { request, .. } = asked;
     let question = Question {

@@ -1,17 +1,15 @@
 //! Reads answers as people save them: `curl -i` output, a HAR file, or a bare body.
 //!
 //! Tools undo codings and keep the headers that told of them. What is plainly undone is taken so, with a
-//! note; `--wire` says that nothing was, and then the framing counts as it does on a socket.
+//! note; `--wire` says that nothing was. Either way an answer that ends before its framing says was cut off, as it
+//! would be on a socket.
 
-use base64::Engine as _;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use crate::outbound::{Typed, shown};
+use super::har;
+use super::written::{self, Written};
 
 /// A message's head and what follows it.
 #[derive(Debug)]
@@ -20,6 +18,8 @@ pub struct Message {
     pub first: String,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// Its lines end with LF alone, which they did not on the wire.
+    pub is_lf: bool,
 }
 
 /// An answer and what had to be assumed to read it.
@@ -50,6 +50,8 @@ pub struct Said<'a> {
     pub wire: bool,
     /// Which entry of a HAR file, from 1.
     pub entry: Option<usize>,
+    /// It answers a HEAD.
+    pub is_head: bool,
 }
 
 /// Reads an answer in any of the three forms; of a HAR file also the request.
@@ -61,35 +63,50 @@ pub fn read(
     said: &Said<'_>,
     notes: &mut Vec<String>,
 ) -> Result<(Answer, Option<Request>), String> {
-    let (mut answer, request) = if let Some(har) = as_har(bytes)? {
-        let (answer, request) = har.entry(said.entry)?;
+    let written = written::read(bytes, said.wire, notes)?;
+    let bytes = &*written.bytes;
+    let (answer, request) = if let Some(har) = har::read(bytes)? {
+        let (mut answer, request) = har.entry(said.entry)?;
+        said.overrule(&mut answer.status, &mut answer.headers)?;
         (answer, Some(request))
     } else if let Some(entry) = said.entry {
         return Err(format!("--entry {entry} is of a HAR file, and this is none"));
     } else if bytes.starts_with(b"HTTP/") {
-        (of_message(bytes, said, notes)?, None)
+        (of_message(&written, said, notes)?, None)
     } else {
         if bytes.is_empty() && said.status.is_none() && said.headers.is_empty() {
             return Err("there is no answer in it; for one with an empty body give --status".to_owned());
         }
-        (bare(bytes, notes, said), None)
+        (bare(bytes, notes, said)?, None)
     };
-    if let Some(status) = said.status {
-        answer.status = StatusCode::from_u16(status).map_err(|_| format!("{status} is no HTTP status"))?;
-    }
-    let mut seen = Vec::new();
-    for line in said.headers {
-        let (name, value) = header(line)?;
-        if !seen.contains(&name) {
-            answer.headers.remove(&name);
-            seen.push(name.clone());
-        }
-        answer.headers.append(name, value);
-    }
     if answer.status.is_informational() {
         return Err(format!("{} is no final answer", answer.status.as_u16()));
     }
     Ok((answer, request))
+}
+
+impl Said<'_> {
+    /// What the command line says counts, whatever the head does.
+    fn overrule(&self, status: &mut StatusCode, headers: &mut HeaderMap) -> Result<(), String> {
+        if let Some(said) = self.status {
+            *status = StatusCode::from_u16(said).map_err(|_| format!("{said} is no HTTP status"))?;
+        }
+        let mut seen = Vec::new();
+        for line in self.headers {
+            let (name, value) = header(line)?;
+            if !seen.contains(&name) {
+                headers.remove(&name);
+                seen.push(name.clone());
+            }
+            headers.append(name, value);
+        }
+        Ok(())
+    }
+}
+
+/// These end with their head, whatever a Content-Length says (C-4).
+pub fn has_no_body(status: StatusCode, is_head: bool) -> bool {
+    is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }
 
 /// `NAME: VALUE`.
@@ -112,6 +129,7 @@ pub fn header(line: &str) -> Result<(HeaderName, HeaderValue), String> {
 pub fn message(bytes: &[u8]) -> Result<Message, String> {
     let mut rest = bytes;
     let mut lines = Vec::new();
+    let mut is_lf = false;
     loop {
         let end = memchr::memchr(b'\n', rest);
         let Some((line, after)) = end.and_then(|end| Some((rest.get(..end)?, rest.get(end + 1..)?))) else {
@@ -121,6 +139,7 @@ pub fn message(bytes: &[u8]) -> Result<Message, String> {
             break;
         };
         rest = after;
+        is_lf |= !line.ends_with(b"\r");
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             break;
@@ -130,63 +149,140 @@ pub fn message(bytes: &[u8]) -> Result<Message, String> {
     let mut lines = lines.into_iter();
     let first = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
     let mut headers = HeaderMap::new();
-    for line in lines.filter(|line| !line.is_empty()) {
+    // Some tools list HTTP/2's pseudo headers, too.
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with(b":")) {
         let at = memchr::memchr(b':', line);
         let parsed = at.and_then(|at| {
             let name = HeaderName::from_bytes(line.get(..at)?.trim_ascii()).ok()?;
             Some((name, HeaderValue::from_bytes(line.get(at + 1..)?.trim_ascii()).ok()?))
         });
-        let (name, value) = parsed
-            .ok_or_else(|| format!("a line of its head is no header: {:?}", String::from_utf8_lossy(line)))?;
+        let (name, value) = parsed.ok_or_else(|| {
+            format!("a line of its head is no header: {:?}; write NAME: VALUE", String::from_utf8_lossy(line))
+        })?;
         headers.append(name, value);
     }
-    Ok(Message { first, headers, body: Bytes::copy_from_slice(rest) })
+    Ok(Message { first, headers, body: Bytes::copy_from_slice(rest), is_lf })
 }
 
 /// `curl -i` output. Interim answers, and those that a redirect or a proxy gave before, come first.
-fn of_message(bytes: &[u8], said: &Said<'_>, notes: &mut Vec<String>) -> Result<Answer, String> {
-    let mut message = message(bytes)?;
+fn of_message(written: &Written<'_>, said: &Said<'_>, notes: &mut Vec<String>) -> Result<Answer, String> {
+    let mut message = message(&written.bytes)?;
     let mut status = status_of(&message.first)?;
-    while message.body.starts_with(b"HTTP/") && (status.is_informational() || !said.wire) {
+    let mut others = 0;
+    while begins_with_status_line(&message.body) {
+        let is_interim = is_before_another(&message, status);
+        // Two answers, one after the other: what has no body ends with its head.
+        let is_over = !said.wire
+            && (has_no_body(status, false) || length_of(&message.headers).is_some_and(|length| length == 0));
+        if !is_interim && !is_over {
+            break;
+        }
+        others += usize::from(!is_interim);
         message = self::message(&message.body)?;
         status = status_of(&message.first)?;
     }
-    let Message { mut headers, mut body, .. } = message;
-    let is_chunked = headers
-        .get(TRANSFER_ENCODING)
-        .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+    if others > 0 {
+        notes.push(format!("there are {} answers in it, and the last is taken", others + 1));
+    }
+    let Message { mut headers, body, is_lf, .. } = message;
+    said.overrule(&mut status, &mut headers)?;
+    framed(status, headers, body, said, written.is_converted || is_lf, notes)
+}
+
+/// Whether another answer comes after it: an interim one, one of a proxy on the way, or one that curl followed, tried
+/// again with a credential, and of which it keeps the head alone.
+fn is_before_another(message: &Message, status: StatusCode) -> bool {
+    let length = length_of(&message.headers);
+    let is_tunnel = status.is_success()
+        && message.first.to_ascii_lowercase().contains("connection established")
+        && length.is_none_or(|length| length == 0);
+    let is_followed = (status.is_redirection() || matches!(status.as_u16(), 401 | 407))
+        // Its own body may look like a head.
+        && length.is_none_or(|length| length != message.body.len());
+    status.is_informational() || is_tunnel || is_followed
+}
+
+fn length_of(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// `HTTP/1.1 404`, `HTTP/2 404 `, and then the line's end or a reason.
+pub fn begins_with_status_line(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let Some(rest) = line.strip_prefix(b"HTTP/") else { return false };
+    let mut words = rest.splitn(3, |byte| *byte == b' ');
+    let is_version =
+        words.next().is_some_and(|version| matches!(version, b"1.0" | b"1.1" | b"2" | b"2.0" | b"3"));
+    is_version && words.next().is_some_and(|code| code.len() == 3 && code.iter().all(u8::is_ascii_digit))
+}
+
+/// Ends the body where its framing says, and tells whether it goes that far. `is_converted`: line ends or the
+/// encoding of characters are no longer the host's, and no length fits to the byte.
+fn framed(
+    status: StatusCode,
+    mut headers: HeaderMap,
+    mut body: Bytes,
+    said: &Said<'_>,
+    is_converted: bool,
+    notes: &mut Vec<String>,
+) -> Result<Answer, String> {
+    if has_no_body(status, said.is_head) {
+        if !body.is_empty() {
+            notes.push(format!("an answer like this has no body; {} bytes are left out", body.len()));
+        }
+        return Ok(Answer { status, headers, body: Bytes::new(), complete: true });
+    }
     let mut complete = true;
-    if is_chunked {
-        match unchunk(&body) {
-            Some((plain, whole)) if said.wire || whole => {
+    let mut length = length_of(&headers);
+    let coding = headers.get(TRANSFER_ENCODING).and_then(|coding| coding.to_str().ok());
+    let last = coding.and_then(|coding| coding.rsplit(',').next());
+    if last.is_some_and(|coding| coding.trim().eq_ignore_ascii_case("chunked")) {
+        match unchunk(&body, is_converted && !said.wire) {
+            Some((plain, whole)) if said.wire || !body.is_empty() => {
                 body = plain.into();
                 complete = whole;
+                if !whole {
+                    notes.push("its chunks end before the last one: taken as cut off there".to_owned());
+                }
             }
-            _ if said.wire => return Err("its chunks cannot be read".to_owned()),
+            None if said.wire => return Err("its chunks cannot be read".to_owned()),
             // The tool has undone them.
             _ => {}
         }
-    } else if said.wire
-        && let Some(length) = length
-    {
-        complete = body.len() >= length;
-        body.truncate(length);
-    }
-    if !said.wire {
-        if is_chunked {
+        length = None;
+        if !said.wire {
             headers.remove(TRANSFER_ENCODING);
+            headers.remove(CONTENT_LENGTH);
         }
-        if headers.contains_key(CONTENT_ENCODING) && looks_like_text(&body) {
-            notes.push("the body is plain text: whoever saved it undid the Content-Encoding".to_owned());
-            headers.remove(CONTENT_ENCODING);
-        }
-        if length.is_some_and(|length: usize| length != body.len()) {
-            notes.push(format!(
-                "Content-Length does not fit the {} bytes that were saved; with --wire it counts",
-                body.len()
-            ));
+    }
+    if !said.wire && headers.get(CONTENT_ENCODING).is_some_and(|coding| is_undone(coding, &body)) {
+        notes.push("the body is plain text: whoever saved it undid the Content-Encoding".to_owned());
+        headers.remove(CONTENT_ENCODING);
+        if length.take().is_some() {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        }
+    }
+    if let Some(length) = length.filter(|length| *length != body.len()) {
+        let has = body.len();
+        let line_ends = memchr::memchr_iter(b'\n', &body).count() + 2;
+        if is_converted && !said.wire && length.abs_diff(has) <= line_ends {
+            notes.push(format!(
+                "Content-Length says {length} and {has} bytes were saved, with other line ends: taken as whole"
+            ));
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(has));
+        } else if has < length {
+            complete = false;
+            notes.push(format!(
+                "the body has {has} of the {length} bytes that Content-Length says: taken as cut off there, as the \
+                 proxy would take it; if only saving it lost them, give --header 'Content-Length: {has}'"
+            ));
+        } else {
+            body.truncate(length);
+            notes.push(format!(
+                "{} bytes come after the {length} that Content-Length says, and are left out, as the proxy would",
+                has - length
+            ));
         }
     }
     Ok(Answer { status, headers, body, complete })
@@ -198,14 +294,20 @@ fn status_of(first: &str) -> Result<StatusCode, String> {
     status.ok_or_else(|| format!("{first:?} is no status line"))
 }
 
-/// The bytes in the chunks and whether the last one came; `None` when they are no chunks.
-fn unchunk(bytes: &[u8]) -> Option<(Vec<u8>, bool)> {
+/// The bytes in the chunks and whether the last one came; `None` when they are no chunks. `is_lf`: lines may end
+/// with LF alone, which the wire's do not.
+fn unchunk(bytes: &[u8], is_lf: bool) -> Option<(Vec<u8>, bool)> {
     let mut rest = bytes;
     let mut plain = Vec::new();
-    while let Some(end) = memchr::memmem::find(rest, b"\r\n") {
-        let line = std::str::from_utf8(rest.get(..end)?).ok()?;
-        let size = usize::from_str_radix(line.split(';').next()?.trim(), 16).ok()?;
-        rest = rest.get(end + 2..)?;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let line = rest.get(..end)?;
+        let line = line.strip_suffix(b"\r").or(Some(line).filter(|_| is_lf))?;
+        let digits = line.split(|byte| *byte == b';').next()?.trim_ascii();
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let size = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        rest = rest.get(end + 1..)?;
         if size == 0 {
             return Some((plain, true));
         }
@@ -215,22 +317,32 @@ fn unchunk(bytes: &[u8]) -> Option<(Vec<u8>, bool)> {
         };
         plain.extend_from_slice(chunk);
         rest = rest.get(size..)?;
-        if rest.is_empty() {
+        if rest.is_empty() || rest == b"\r" {
             return Some((plain, false));
         }
-        rest = rest.strip_prefix(b"\r\n")?;
+        rest = rest.strip_prefix(b"\r\n").or_else(|| rest.strip_prefix(b"\n").filter(|_| is_lf))?;
     }
-    Some((plain, false)).filter(|_| rest.is_empty())
+    let is_size = rest.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'\r');
+    // Cut off within the line of a size, or at its beginning.
+    Some((plain, false)).filter(|(plain, _)| rest.is_empty() || (!plain.is_empty() && is_size))
 }
 
-/// Text as servers send it begins in one of these ways; compressed bytes do not.
-fn looks_like_text(body: &[u8]) -> bool {
-    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    first.is_none_or(|first| b"{[<".contains(first)) && std::str::from_utf8(body).is_ok()
+/// Whether the tool that saved it undid the coding: compressed bytes begin in their own way and are no text.
+fn is_undone(coding: &HeaderValue, body: &[u8]) -> bool {
+    let coding = coding.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+    let magic: &[u8] = match coding.as_str() {
+        "identity" => return false,
+        "gzip" | "x-gzip" => b"\x1f\x8b",
+        "zstd" => b"\x28\xb5\x2f\xfd",
+        _ => b"\0",
+    };
+    let is_text = std::str::from_utf8(body)
+        .is_ok_and(|text| text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace()));
+    !body.is_empty() && !body.starts_with(magic) && is_text
 }
 
 /// A body alone: what it is, is told by its first character.
-fn bare(body: &[u8], notes: &mut Vec<String>, said: &Said<'_>) -> Answer {
+fn bare(body: &[u8], notes: &mut Vec<String>, said: &Said<'_>) -> Result<Answer, String> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     let media = match first {
         Some(b'{' | b'[') => Some("application/json"),
@@ -247,198 +359,9 @@ fn bare(body: &[u8], notes: &mut Vec<String>, said: &Said<'_>) -> Answer {
         notes
             .push("a body without a head: taken as HTTP 200; --status and --header say otherwise".to_owned());
     }
-    Answer { status: StatusCode::OK, headers, body: Bytes::copy_from_slice(body), complete: true }
-}
-
-/// An HTTP archive (HAR 1.2), as far as an answer needs it. Browsers fill archives with what is no HTTP at all, so an
-/// entry is read when it is chosen.
-struct Har {
-    entries: Vec<Box<RawValue>>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    request: HarRequest,
-    response: HarResponse,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HarRequest {
-    method: String,
-    url: String,
-    headers: Option<Vec<HarHeader>>,
-    post_data: Option<HarContent>,
-}
-
-#[derive(Deserialize)]
-struct HarResponse {
-    status: u16,
-    headers: Option<Vec<HarHeader>>,
-    content: Option<HarContent>,
-}
-
-#[derive(Deserialize)]
-struct HarHeader {
-    name: String,
-    value: String,
-}
-
-#[derive(Deserialize)]
-struct HarContent {
-    size: Option<f64>,
-    text: Option<String>,
-    encoding: Option<String>,
-}
-
-/// `None` if it is something else.
-fn as_har(bytes: &[u8]) -> Result<Option<Har>, String> {
-    #[derive(Deserialize)]
-    struct Looks<'a> {
-        #[serde(borrow)]
-        log: &'a RawValue,
-        /// What an answer of either binding has.
-        jsonrpc: Option<serde::de::IgnoredAny>,
-        error: Option<serde::de::IgnoredAny>,
-    }
-    #[derive(Deserialize)]
-    struct Log {
-        entries: Option<Vec<Box<RawValue>>>,
-    }
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let looks: Looks<'_> = match serde_json::from_slice(bytes) {
-        Ok(looks) => looks,
-        // Cut off while it was saved, say.
-        Err(why) if !why.is_data() && begins_like_har(bytes) => {
-            return Err(format!("it begins like a HAR file and is no JSON: {why}"));
-        }
-        Err(_) => return Ok(None),
-    };
-    if !looks.log.get().starts_with('{') || looks.jsonrpc.is_some() || looks.error.is_some() {
-        return Ok(None);
-    }
-    match serde_json::from_str(looks.log.get()) {
-        Ok(Log { entries: Some(entries) }) => Ok(Some(Har { entries })),
-        Ok(Log { entries: None }) => Err("it looks like a HAR file and has no log.entries".to_owned()),
-        Err(why) => Err(format!("it looks like a HAR file and cannot be read as one: {why}")),
-    }
-}
-
-/// `{"log":{`, with any white space.
-fn begins_like_har(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    [&b"{"[..], b"\"log\"", b":", b"{"].iter().all(|token| {
-        rest = rest.trim_ascii_start();
-        rest.strip_prefix(*token).map(|after| rest = after).is_some()
-    })
-}
-
-/// Entries that are listed to choose from.
-const LISTED: usize = 20;
-
-impl Har {
-    fn entry(&self, number: Option<usize>) -> Result<(Answer, Request), String> {
-        let (number, entry) = match (number, self.entries.as_slice()) {
-            (_, []) => return Err("the HAR file has no entries".to_owned()),
-            (None, [one]) => (1, one),
-            (None, many) => {
-                let list: String =
-                    many.iter().take(LISTED).enumerate().map(|(at, entry)| line(at + 1, entry)).collect();
-                let more = if many.len() > LISTED { "\n  …" } else { "" };
-                return Err(format!("it has {} entries; choose one with --entry N:{list}{more}", many.len()));
-            }
-            (Some(number), many) => {
-                let entry = number.checked_sub(1).and_then(|at| many.get(at));
-                let none = || format!("there is no entry {number}; it has {}", many.len());
-                (number, entry.ok_or_else(none)?)
-            }
-        };
-        let entry: Entry = serde_json::from_str(entry.get())
-            .map_err(|why| format!("entry {number} of the HAR file cannot be read: {why}"))?;
-        Ok((entry.response.read()?, entry.request.read()?))
-    }
-}
-
-/// An entry in the list to choose from.
-fn line(number: usize, entry: &RawValue) -> String {
-    match serde_json::from_str::<Entry>(entry.get()) {
-        Ok(Entry { request: HarRequest { method, url, .. }, response }) => {
-            format!("\n  {number} {method} {} -> {}", shown(&url), response.status)
-        }
-        Err(_) => format!("\n  {number} (cannot be read)"),
-    }
-}
-
-/// With padding or without.
-const AS_BROWSERS_WRITE: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
-
-impl HarContent {
-    fn bytes(&self) -> Result<Bytes, String> {
-        match (&self.text, self.encoding.as_deref()) {
-            (None, _) if self.size.is_some_and(|size| size > 0.0) => {
-                Err("the HAR file was saved without bodies; save it \"with content\"".to_owned())
-            }
-            (None, _) => Ok(Bytes::new()),
-            (Some(text), Some("base64")) => {
-                let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-                let decoded = AS_BROWSERS_WRITE.decode(digits);
-                let none = |_| "a body in the HAR file says it is base64 and is not".to_owned();
-                decoded.map(Bytes::from).map_err(none)
-            }
-            (Some(text), _) => Ok(Bytes::from(text.clone())),
-        }
-    }
-}
-
-/// Without the pseudo headers of HTTP/2 and what browsers cannot have sent.
-fn har_headers(headers: Option<&Vec<HarHeader>>) -> HeaderMap {
-    let mut map = HeaderMap::new();
-    for HarHeader { name, value } in headers.into_iter().flatten() {
-        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
-        if let Some((name, value)) = parsed {
-            map.append(name, value);
-        }
-    }
-    map
-}
-
-impl HarResponse {
-    fn read(&self) -> Result<Answer, String> {
-        let status = StatusCode::from_u16(self.status)
-            .map_err(|_| format!("the request got no answer (status {})", self.status))?;
-        let body = self.content.as_ref().map_or(Ok(Bytes::new()), HarContent::bytes)?;
-        let mut headers = har_headers(self.headers.as_ref());
-        // A HAR file keeps the decoded body with the headers of the encoded one.
-        headers.remove(CONTENT_ENCODING);
-        headers.remove(TRANSFER_ENCODING);
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-        Ok(Answer { status, headers, body, complete: true })
-    }
-}
-
-impl HarRequest {
-    fn read(&self) -> Result<Request, String> {
-        let method = Method::from_bytes(self.method.as_bytes())
-            .map_err(|_| format!("{:?} is no method", self.method))?;
-        let Typed { uri, basic, .. } = Typed::read(&self.url)?;
-        let mut headers = har_headers(self.headers.as_ref());
-        if let Some(authority) = uri.authority()
-            && let Ok(value) = HeaderValue::from_str(authority.as_str())
-        {
-            headers.entry(http::header::HOST).or_insert(value);
-        }
-        if let Some(basic) = basic {
-            headers.entry(http::header::AUTHORIZATION).or_insert(basic);
-        }
-        let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
-        let body = self.post_data.as_ref().map_or(Ok(Bytes::new()), HarContent::bytes)?;
-        Ok(Request { method, target, headers, body })
-    }
+    let mut status = StatusCode::OK;
+    said.overrule(&mut status, &mut headers)?;
+    framed(status, headers, Bytes::copy_from_slice(body), said, false, notes)
 }
 
 #[cfg(test)]

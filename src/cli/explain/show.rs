@@ -39,7 +39,7 @@ pub fn text(screen: Screen, explained: &Explained) -> String {
     let _ = writeln!(out, "{}", screen.rule("why"));
     out.push_str(&rules(screen, got.outcome.rules.iter()));
     for note in notes {
-        for (at, line) in wrap(&format!("note: {note}"), screen.width - 2).iter().enumerate() {
+        for (at, line) in wrap(&clean(&format!("note: {note}")), screen.width - 2).iter().enumerate() {
             let _ = writeln!(out, "{}{}", if at == 0 { "" } else { "  " }, screen.paint(Ink::Dim, line));
         }
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::observe::groups::{Address, AddressState};
+use crate::observe::removal::Criterion;
 use crate::observe::report::{Host, Interface, RuleCount, can_go};
 
 /// Hosts of the same name are one host behind several proxies. It is clean since the last repair of any of
 /// them, and watched since the last of them began: before, another process counted.
-pub fn proxies(reports: Vec<Vec<Host>>) -> Vec<Host> {
+pub fn proxies<'a>(reports: impl IntoIterator<Item = &'a [Host]>) -> Vec<Host> {
     let mut hosts: Vec<Host> = Vec::new();
-    for mut host in reports.into_iter().flatten() {
+    for mut host in reports.into_iter().flatten().cloned() {
         for interface in &mut host.interfaces {
             // The minutes of several proxies have no sum worth showing.
             interface.last_hour.clear();
@@ -80,11 +81,54 @@ pub fn with_memory(mut hosts: Vec<Host>, remembered: Vec<Host>) -> Vec<Host> {
     hosts
 }
 
-/// Judges every interface by these days.
-pub fn judge(hosts: &mut [Host], now: i64, clean_days: u32) {
+/// The criterion that fails where a proxy or a Prometheus could not be read.
+pub const EVERYTHING_READ: &str = "everything read";
+
+/// Why no more is known of an interface than since when it is watched.
+pub struct Limit {
+    pub host: String,
+    pub interface: String,
+    pub says: String,
+}
+
+/// A proxy that Prometheus does not scrape has no memory there: of its interfaces no more is known than it tells.
+pub fn forgets(hosts: &mut [Host], report: &[Host], says: &str, limits: &mut Vec<Limit>) {
+    for told in report {
+        let Some(host) = hosts.iter_mut().find(|host| host.name == told.name) else { continue };
+        for lane in &told.interfaces {
+            let Some(known) = same(&mut host.interfaces, lane) else { continue };
+            if known.since < lane.since {
+                known.since = lane.since;
+                limits.push(Limit {
+                    host: told.name.clone(),
+                    interface: lane.interface.clone(),
+                    says: says.to_owned(),
+                });
+            }
+        }
+    }
+}
+
+/// Judges every interface by these days. Where not everything was read, no shim can go.
+pub fn judge(hosts: &mut [Host], now: i64, clean_days: u32, limits: &[Limit], is_whole: bool) {
     for host in hosts {
         for interface in &mut host.interfaces {
-            interface.removal = interface.judge(host.ready, now, clean_days);
+            let mut removal = interface.judge(host.ready, now, clean_days);
+            let is_it = |limit: &&Limit| limit.host == host.name && limit.interface == interface.interface;
+            if let Some(watched) = removal.criteria.iter_mut().find(|c| c.name == "watched" && !c.holds)
+                && let Some(limit) = limits.iter().rev().find(is_it)
+            {
+                watched.says = format!("{}; {}", watched.says, limit.says);
+            }
+            if !is_whole {
+                removal.can_go = false;
+                removal.criteria.push(Criterion {
+                    name: EVERYTHING_READ.to_owned(),
+                    holds: false,
+                    says: "not everything could be read, and what is missing may be repairing".to_owned(),
+                });
+            }
+            interface.removal = removal;
         }
         host.can_go = can_go(&host.interfaces);
     }

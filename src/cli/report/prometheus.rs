@@ -1,9 +1,13 @@
 //! What a Prometheus remembers of the proxies it scrapes, as hosts of a report.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::coverage::{self, STEP, Starts, Steps, Target};
 use super::fetch::Client;
+use super::merge::Limit;
 use crate::observe::removal::Removal;
 use crate::observe::report::{Host, Interface, RuleCount};
 use crate::observe::rule_says;
@@ -39,6 +43,8 @@ struct Answer {
     status: String,
     #[serde(default)]
     error: String,
+    #[serde(default)]
+    warnings: Vec<String>,
     data: Option<Data>,
 }
 
@@ -46,7 +52,7 @@ struct Answer {
 #[serde(rename_all = "camelCase")]
 struct Data {
     result_type: String,
-    result: Vec<Vector>,
+    result: Value,
 }
 
 #[derive(Deserialize)]
@@ -55,33 +61,69 @@ struct Vector {
     value: (f64, String),
 }
 
+#[derive(Deserialize)]
+struct Matrix {
+    metric: serde_json::Map<String, Value>,
+    values: Vec<(f64, String)>,
+}
+
+/// What a Prometheus knows.
+pub struct Memory {
+    pub hosts: Vec<Host>,
+    pub now: i64,
+    /// When the processes began that it scrapes now.
+    pub starts: BTreeSet<i64>,
+    /// Why no more is known of an interface.
+    pub limits: Vec<Limit>,
+    /// Proxies that it should scrape and cannot, each in a line.
+    pub lost: Vec<String>,
+    /// Targets that are one process.
+    pub notes: Vec<String>,
+}
+
+/// Steps that are asked for at once.
+const STEPS_AT_ONCE: i64 = 960;
+const DAY: i64 = 86_400;
+
 /// Every host it knows, and its time.
 ///
 /// # Errors
-/// It cannot be asked, does not understand, or knows no a2a-errata.
-pub fn hosts(client: &Client, base: &Typed, clean_days: u32) -> Result<(Vec<Host>, i64), String> {
-    let ask = |query: &str| ask(client, base, query);
+/// It cannot be asked, does not understand, answers in part, or knows no a2a-errata.
+pub fn memory(client: &Client, base: &Typed, clean_days: u32) -> Result<Memory, String> {
+    let source = Source { client, base };
+    let ask = |query: &str| source.ask(query);
     let days = clean_days.max(1);
-    // A scrape or two more, so that a whole window can be told from one that just misses.
-    let window = format!("[{days}d:15m]");
-    let now = ask("time()")?.first().map_or(0, Series::whole);
-    let since = ask(&format!(
-        "min by (host, interface) (min_over_time(timestamp(a2a_errata_repairs_total){window} offset 1m)) \
-         or min by (host, interface) (timestamp(a2a_errata_repairs_total))"
-    ))?;
-    if since.is_empty() {
+    let now = ask("time()")?.first().map(Series::whole).ok_or_else(|| source.none("is no Prometheus"))?;
+    let from = now - i64::from(days) * DAY;
+    let seen = source.steps(
+        "count by (host, interface, job, instance) (count_over_time(a2a_errata_repairs_total[15m]))",
+        (from, now),
+    )?;
+    if seen.is_empty() {
         return Err(format!(
             "{}: knows no series of an a2a-errata; does it scrape the admin address?",
             base.url
         ));
     }
-    let earlier = ask(&format!("group by (host, interface) (a2a_errata_repairs_total offset {days}d)"))?;
-    let answers = ask(&format!(
-        "sum by (host, interface, binding, outcome) (increase(a2a_errata_responses_total[{days}d]))"
-    ))?;
-    let repairs = ask(&format!("sum by (host, interface) (increase(a2a_errata_repairs_total[{days}d]))"))?;
-    let rules =
-        ask(&format!("sum by (host, interface, rule) (increase(a2a_errata_rewrites_total[{days}d])) > 0"))?;
+    let starts = source
+        .steps("max by (job, instance) (max_over_time(a2a_errata_start_time_seconds[15m]))", (from, now))?;
+    let starts: Starts = starts.into_iter().map(|run| (run.target(), run.values)).collect();
+    let mut lanes: BTreeMap<(String, String), BTreeMap<Target, Steps>> = BTreeMap::new();
+    for run in &seen {
+        let lane =
+            lanes.entry((run.label("host").to_owned(), run.label("interface").to_owned())).or_default();
+        lane.entry(run.target()).or_default().extend(run.values.keys().copied());
+    }
+
+    // A proxy that two jobs scrape counts once.
+    let grown = |labels: &str, metric: &str| {
+        ask(&format!(
+            "sum by ({labels}) (max by ({labels}, instance) (increase(a2a_errata_{metric}_total[{days}d])))"
+        ))
+    };
+    let answers = grown("host, interface, binding, outcome", "responses")?;
+    let repairs = grown("host, interface", "repairs")?;
+    let rules = grown("host, interface, rule", "rewrites")?;
     let last = |metric: &str| {
         ask(&format!(
             "max by (host, interface) (max_over_time(a2a_errata_{metric}_timestamp_seconds[{days}d]))"
@@ -90,15 +132,18 @@ pub fn hosts(client: &Client, base: &Typed, clean_days: u32) -> Result<(Vec<Host
     let (last_repair, last_rewrite) = (last("last_repair")?, last("last_rewrite")?);
     let modes = ask("group by (host, interface, mode) (a2a_errata_mode_info)")?;
     let ready = ask("min by (host) (a2a_errata_host_ready)")?;
+    let down = ask(&lost(days))?;
 
+    let mut limits = Vec::new();
     let mut hosts: Vec<Host> = Vec::new();
-    for series in &answers {
-        let (name, path, binding) =
-            (series.label("host"), series.label("interface"), series.label("binding"));
-        let place = hosts.iter().position(|host| host.name == name).unwrap_or_else(|| {
+    for ((name, path), targets) in &lanes {
+        let known = coverage::known(targets, &starts, from, now);
+        let place = hosts.iter().position(|host| host.name == *name).unwrap_or_else(|| {
+            let of_host = ready.iter().find(|series| series.label("host") == name);
             hosts.push(Host {
-                name: name.to_owned(),
-                ready: ready.iter().any(|series| series.label("host") == name && series.count() == 1),
+                name: name.clone(),
+                // One that is gone has no interfaces that could be unknown; what it lacks is said there.
+                ready: of_host.map_or(!known.is_seen, |series| series.count() == 1),
                 card_age: None,
                 addresses: Vec::new(),
                 can_go: false,
@@ -107,101 +152,217 @@ pub fn hosts(client: &Client, base: &Typed, clean_days: u32) -> Result<(Vec<Host
             hosts.len() - 1
         });
         let Some(host) = hosts.get_mut(place) else { continue };
-        let of = |list: &[Series]| {
-            let mut found = list.iter().filter(|s| s.label("host") == name && s.label("interface") == path);
-            found.next().map(Series::whole)
+        if let Some(says) = known.why {
+            limits.push(Limit { host: name.clone(), interface: path.clone(), says });
+        }
+        let is_lane = |s: &&Series| s.label("host") == name && s.label("interface") == path;
+        let of = |list: &[Series]| list.iter().find(is_lane).map(Series::whole);
+        let mut mode: Vec<&str> = modes.iter().filter(is_lane).map(|series| series.label("mode")).collect();
+        mode.dedup();
+        let blank = |binding: &str| Interface {
+            interface: path.clone(),
+            binding: binding.to_owned(),
+            mode: match mode.as_slice() {
+                [] => "unknown".to_owned(),
+                [one] => (*one).to_owned(),
+                _ => "mixed".to_owned(),
+            },
+            since: known.since,
+            mode_since: known.since,
+            responses: BTreeMap::default(),
+            repairs: of(&repairs).and_then(|n| u64::try_from(n).ok()).unwrap_or_default(),
+            right_errors: 0,
+            last_rewrite: of(&last_rewrite),
+            last_repair: of(&last_repair),
+            clean_answers: 0,
+            clean_errors: 0,
+            rules: rules
+                .iter()
+                .filter(is_lane)
+                .filter(|series| series.count() > 0)
+                .map(|series| RuleCount {
+                    rule: series.label("rule").to_owned(),
+                    says: rule_says(series.label("rule")).to_owned(),
+                    count: series.count(),
+                })
+                .collect(),
+            faults: BTreeMap::default(),
+            dropped: BTreeMap::default(),
+            collapsed: BTreeMap::default(),
+            upstream_failures: BTreeMap::default(),
+            last_hour: Vec::new(),
+            removal: Removal::default(),
         };
-        // Only the counts of a calls-while-unknown lane that saw something matter.
-        let known = host.interfaces.iter().position(|i| i.interface == path && i.binding == binding);
-        let place = known.unwrap_or_else(|| {
-            let whole_window = of(&earlier).is_some();
-            let first = of(&since).unwrap_or(now);
-            let mode = modes.iter().filter(|s| s.label("host") == name && s.label("interface") == path);
-            let mut mode: Vec<&str> = mode.map(|series| series.label("mode")).collect();
-            mode.dedup();
-            host.interfaces.push(Interface {
-                interface: path.to_owned(),
-                binding: binding.to_owned(),
-                mode: match mode.as_slice() {
-                    [] => "unknown".to_owned(),
-                    [one] => (*one).to_owned(),
-                    _ => "mixed".to_owned(),
-                },
-                since: if whole_window { now - i64::from(clean_days) * 86_400 } else { first },
-                mode_since: first,
-                responses: std::collections::BTreeMap::default(),
-                repairs: of(&repairs).and_then(|n| u64::try_from(n).ok()).unwrap_or_default(),
-                right_errors: 0,
-                last_rewrite: of(&last_rewrite),
-                last_repair: of(&last_repair),
-                clean_answers: 0,
-                clean_errors: 0,
-                rules: rules
-                    .iter()
-                    .filter(|s| s.label("host") == name && s.label("interface") == path)
-                    .map(|series| RuleCount {
-                        rule: series.label("rule").to_owned(),
-                        says: rule_says(series.label("rule")).to_owned(),
-                        count: series.count(),
-                    })
-                    .collect(),
-                faults: std::collections::BTreeMap::default(),
-                dropped: std::collections::BTreeMap::default(),
-                collapsed: std::collections::BTreeMap::default(),
-                upstream_failures: std::collections::BTreeMap::default(),
-                last_hour: Vec::new(),
-                removal: Removal::default(),
+        let mut interfaces: Vec<Interface> = Vec::new();
+        for series in answers.iter().filter(is_lane) {
+            let binding = series.label("binding");
+            let place = interfaces.iter().position(|i| i.binding == binding).unwrap_or_else(|| {
+                interfaces.push(blank(binding));
+                interfaces.len() - 1
             });
-            host.interfaces.len() - 1
-        });
-        let Some(interface) = host.interfaces.get_mut(place) else { continue };
-        interface.responses.insert(series.label("outcome").to_owned(), series.count());
+            let Some(interface) = interfaces.get_mut(place) else { continue };
+            interface.responses.insert(series.label("outcome").to_owned(), series.count());
+        }
+        if interfaces.is_empty() {
+            // Seen too seldom for its answers to be counted.
+            let is_none = ["other", "unknown", "more"].contains(&path.as_str());
+            interfaces.push(blank(if is_none { "none" } else { "unknown" }));
+        }
+        for interface in &mut interfaces {
+            conclude(interface, now);
+        }
+        host.interfaces.extend(interfaces);
     }
     for host in &mut hosts {
-        for interface in &mut host.interfaces {
-            let (conformant, written) =
-                (interface.count("conformant"), interface.count("rewritten") + interface.count("overflow"));
-            // What was written anew without need was right.
-            interface.clean_errors = conformant + written.saturating_sub(interface.repairs);
-            if interface.repairs > 0 && interface.last_repair.is_none() {
-                // Counted, but not when: it may have been just now.
-                interface.last_repair = Some(now);
-            }
-            interface.right_errors = interface.clean_errors;
-            interface.clean_answers = interface.count("passed") + interface.clean_errors;
-        }
         host.interfaces.sort_by_key(|interface| !interface.is_interface());
         // A lane for the time before the interfaces were known is over once they are.
         let ready = host.ready;
         host.interfaces
             .retain(|interface| !ready || interface.is_interface() || interface.interface != "unknown");
     }
-    Ok((hosts, now))
+    let missing = down.iter().map(|series| {
+        let (job, instance) = (series.label("job"), series.label("instance"));
+        format!(
+            "{}: it cannot scrape {instance} of job {job:?}, so what that proxy repairs is not known",
+            base.url
+        )
+    });
+    Ok(Memory {
+        now,
+        starts: starts.values().filter_map(|steps| steps.get(&now)).copied().collect(),
+        limits,
+        lost: missing.collect(),
+        notes: twice(&starts, now),
+        hosts,
+    })
 }
 
-fn ask(client: &Client, base: &Typed, query: &str) -> Result<Vec<Series>, String> {
-    let text = client.get(base, &format!("/api/v1/query?query={}", percent_encoded(query)))?;
-    let none = |says: &str| format!("{}: {says}", base.url);
-    // A scalar, such as the time, is no list of series.
-    if let Ok(value) = serde_json::from_str::<Value>(&text)
-        && value.pointer("/data/resultType").and_then(Value::as_str) == Some("scalar")
-    {
-        let value =
-            value.pointer("/data/result/1").and_then(Value::as_str).and_then(|text| text.parse().ok());
-        let value = value.ok_or_else(|| none("the answer is no number"))?;
-        return Ok(vec![Series { labels: serde_json::Map::new(), value }]);
+/// What the counts say of what was right.
+fn conclude(interface: &mut Interface, now: i64) {
+    let (conformant, written) =
+        (interface.count("conformant"), interface.count("rewritten") + interface.count("overflow"));
+    // What was written anew without need was right.
+    interface.clean_errors = conformant + written.saturating_sub(interface.repairs);
+    if interface.repairs > 0 && interface.last_repair.is_none() {
+        // Counted, but not when: it may have been just now.
+        interface.last_repair = Some(now);
     }
-    let answer: Answer = serde_json::from_str(&text).map_err(|_| none("is no Prometheus"))?;
-    if answer.status != "success" {
-        return Err(none(&format!("does not answer the query: {}", answer.error.replace('\n', " "))));
+    interface.right_errors = interface.clean_errors;
+    interface.clean_answers = interface.count("passed") + interface.clean_errors;
+}
+
+/// Targets that are down and were a proxy within the window, or are in a job of nothing but proxies.
+fn lost(days: u32) -> String {
+    let was = format!("max_over_time(a2a_errata_build_info[{days}d])");
+    format!(
+        "group by (job, instance) (up == 0 and on (job, instance) {was}) or group by (job, instance) (up == 0 \
+         and on (job) {was} unless on (job) (up == 1 unless on (job, instance) a2a_errata_build_info))"
+    )
+}
+
+/// What is scraped by several jobs.
+fn twice(starts: &Starts, now: i64) -> Vec<String> {
+    let mut processes: BTreeMap<(&str, i64), Vec<&str>> = BTreeMap::new();
+    for (target, steps) in starts {
+        if let Some(began) = steps.get(&now).filter(|_| !target.instance.is_empty()) {
+            processes.entry((&target.instance, *began)).or_default().push(&target.job);
+        }
     }
-    let data =
-        answer.data.filter(|data| data.result_type == "vector").ok_or_else(|| none("is no Prometheus"))?;
-    let series = data.result.into_iter().filter_map(|one| {
-        let value = one.value.1.parse().ok().filter(|value: &f64| value.is_finite())?;
-        Some(Series { labels: one.metric, value })
-    });
-    Ok(series.collect())
+    let several = processes.into_iter().filter(|(_, jobs)| jobs.len() > 1);
+    several
+        .map(|((instance, _), jobs)| {
+            format!("{instance} is scraped by several jobs ({}) and counts once", jobs.join(", "))
+        })
+        .collect()
+}
+
+/// A series over time.
+struct Run {
+    labels: serde_json::Map<String, Value>,
+    values: BTreeMap<i64, i64>,
+}
+
+impl Run {
+    fn label(&self, name: &str) -> &str {
+        self.labels.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn target(&self) -> Target {
+        Target { job: self.label("job").to_owned(), instance: self.label("instance").to_owned() }
+    }
+}
+
+/// Where queries go.
+struct Source<'a> {
+    client: &'a Client,
+    base: &'a Typed,
+}
+
+impl Source<'_> {
+    fn ask(&self, query: &str) -> Result<Vec<Series>, String> {
+        let data = self.data(&format!("/api/v1/query?query={}", percent_encoded(query)))?;
+        // A scalar, such as the time, is no list of series.
+        if data.result_type == "scalar" {
+            let value = data.result.get(1).and_then(Value::as_str).and_then(|text| text.parse().ok());
+            let value = value.ok_or_else(|| self.none("the answer is no number"))?;
+            return Ok(vec![Series { labels: serde_json::Map::new(), value }]);
+        }
+        let list: Vec<Vector> = self.list(data, "vector")?;
+        let series = list.into_iter().filter_map(|one| {
+            let value = one.value.1.parse().ok().filter(|value: &f64| value.is_finite())?;
+            Some(Series { labels: one.metric, value })
+        });
+        Ok(series.collect())
+    }
+
+    /// The values at every step of the window, as far back as there are any.
+    fn steps(&self, query: &str, (from, to): (i64, i64)) -> Result<Vec<Run>, String> {
+        let mut runs: BTreeMap<String, Run> = BTreeMap::new();
+        let mut end = to;
+        while end >= from {
+            let start = (end - (STEPS_AT_ONCE - 1) * STEP).max(from);
+            let query = percent_encoded(query);
+            let data =
+                self.data(&format!("/api/v1/query_range?query={query}&start={start}&end={end}&step={STEP}"))?;
+            let list: Vec<Matrix> = self.list(data, "matrix")?;
+            if list.is_empty() && end < to {
+                break;
+            }
+            for one in list {
+                let values = one.values.into_iter().filter_map(|(at, value)| {
+                    let value = Series { labels: serde_json::Map::new(), value: value.parse().ok()? };
+                    Some((Series { labels: serde_json::Map::new(), value: at }.whole(), value.whole()))
+                });
+                let key = serde_json::to_string(&one.metric).unwrap_or_default();
+                let run = runs.entry(key).or_insert(Run { labels: one.metric, values: BTreeMap::new() });
+                run.values.extend(values);
+            }
+            end = start - STEP;
+        }
+        Ok(runs.into_values().collect())
+    }
+
+    fn none(&self, says: &str) -> String {
+        format!("{}: {says}", self.base.url)
+    }
+
+    fn data(&self, below: &str) -> Result<Data, String> {
+        let text = self.client.get(self.base, below)?;
+        let answer: Answer = serde_json::from_str(&text).map_err(|_| self.none("is no Prometheus"))?;
+        if answer.status != "success" {
+            return Err(self.none(&format!("does not answer the query: {}", answer.error)));
+        }
+        // Some versions also warn of what only might be odd about a query.
+        if let Some(warning) = answer.warnings.iter().find(|warning| !warning.starts_with("PromQL info")) {
+            return Err(self.none(&format!("answers in part only: {warning}")));
+        }
+        answer.data.ok_or_else(|| self.none("is no Prometheus"))
+    }
+
+    fn list<T: serde::de::DeserializeOwned>(&self, data: Data, kind: &str) -> Result<Vec<T>, String> {
+        let list = (data.result_type == kind).then(|| serde_json::from_value(data.result));
+        list.and_then(Result::ok).ok_or_else(|| self.none("is no Prometheus"))
+    }
 }
 
 fn percent_encoded(text: &str) -> String {

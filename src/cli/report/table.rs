@@ -2,11 +2,15 @@
 
 use std::fmt::Write as _;
 
+use super::merge::EVERYTHING_READ;
+use crate::cli::screen::clean;
 use crate::observe::removal::span;
 use crate::observe::report::{Host, Interface};
 
 /// A table of every interface, and below each one that is still needed, why.
-pub fn print(hosts: &[Host], colour: bool) -> String {
+///
+/// The names are a proxy's or a Prometheus's word: nothing in them is for the terminal.
+pub fn print(hosts: &[Host], is_whole: bool, colour: bool) -> String {
     let paint =
         |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
     let rows: Vec<(&Host, &Interface, [String; 5])> = hosts
@@ -32,21 +36,33 @@ pub fn print(hosts: &[Host], colour: bool) -> String {
     };
     let mut text = format!("{}VERDICT\n", paint("1", &line(&titles.map(str::to_owned))));
     for (_, interface, cells) in &rows {
-        let verdict =
-            if interface.removal.can_go { paint("32", "can go") } else { paint("33", "still needed") };
+        let mut failing = interface.removal.criteria.iter().filter(|criterion| !criterion.holds);
+        let verdict = if interface.removal.can_go {
+            paint("32", "can go")
+        } else if failing.all(|criterion| criterion.name == EVERYTHING_READ) {
+            paint("33", "not known")
+        } else {
+            paint("33", "still needed")
+        };
         _ = writeln!(text, "{}{verdict}", line(cells));
         if interface.removal.can_go {
             continue;
         }
         for criterion in interface.removal.criteria.iter().filter(|criterion| !criterion.holds) {
-            _ = writeln!(text, "    {} {}", paint("31", "✗"), criterion.says);
+            _ = writeln!(text, "    {} {}", paint("31", "✗"), clean(&criterion.says));
         }
         for rule in &interface.rules {
-            _ = writeln!(text, "    {:5} {:>8}  {}", rule.rule, rule.count, paint("2", &rule.says));
+            _ = writeln!(
+                text,
+                "    {:5} {:>8}  {}",
+                clean(&rule.rule),
+                rule.count,
+                paint("2", &clean(&rule.says))
+            );
         }
     }
     let go = hosts.iter().filter(|host| host.can_go).count();
-    _ = writeln!(text, "\n{}", closing(go, hosts.len()));
+    _ = writeln!(text, "\n{}", closing(go, hosts.len(), is_whole));
     text
 }
 
@@ -56,12 +72,15 @@ fn cells(host: &Host, interface: &Interface) -> [String; 5] {
     } else {
         format!("({})", interface.interface)
     };
-    let clean = span(interface.removal.clean_seconds);
-    [host.name.clone(), name, interface.mode.clone(), interface.repairs.to_string(), clean]
+    let clean_for = span(interface.removal.clean_seconds);
+    [clean(&host.name), clean(&name), clean(&interface.mode), interface.repairs.to_string(), clean_for]
 }
 
-fn closing(go: usize, all: usize) -> String {
+fn closing(go: usize, all: usize, is_whole: bool) -> String {
     match (go, all) {
+        _ if !is_whole => {
+            "Not everything could be read, so nothing here says that a shim is not needed.".to_owned()
+        }
         (1, 1) => "The shim can go.".to_owned(),
         (0, 1) => "The shim is still needed.".to_owned(),
         (go, all) if go == all => format!("All {all} shims can go."),
