@@ -203,7 +203,16 @@ fn a_host_with_interfaces_is_ready_and_the_admin_listener_can_be_off() {
     let address = format!("127.0.0.1:{admin}");
     {
         let _proxy = start(&["run", "--config", sidecar, "--listen", &listen, "--admin", &address], &[]);
-        assert!(ask(admin, "GET /readyz").starts_with("HTTP/1.1 200 "));
+        // The admin listener may be open before the other one is.
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let ready = ask(admin, "GET /readyz");
+            if ready.starts_with("HTTP/1.1 200 ") {
+                break;
+            }
+            assert!(Instant::now() < end, "not ready in time: {ready}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
     let default_admin_is_free = nothing_listens(9464);
     let mut proxy = start(&["run", "--config", sidecar, "--listen", &listen, "--admin", ""], &[]);
