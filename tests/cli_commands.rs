@@ -15,16 +15,17 @@ fn nothing_listens(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_err()
 }
 
-/// The admin listener may be there a moment before the other one accepts connections, and says so.
-fn ready_is(admin: u16, is_it: impl Fn(&str) -> bool) {
+/// Asks until it says this: the admin listener may be open before the other one is.
+#[track_caller]
+fn becomes(admin: u16, is_so: impl Fn(&str) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         let ready = ask(admin, "GET /readyz");
-        if is_it(&ready) {
+        if is_so(&ready) {
             return;
         }
-        assert!(Instant::now() < end, "{ready}");
-        std::thread::sleep(Duration::from_millis(50));
+        assert!(Instant::now() < end, "not in time: {ready}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -173,7 +174,7 @@ fn run_needs_no_file_and_the_admin_pages_answer() {
         &[],
     );
     assert!(ask(admin, "GET /livez").starts_with("HTTP/1.1 200 "));
-    ready_is(admin, |ready| {
+    becomes(admin, |ready| {
         ready.starts_with("HTTP/1.1 503 ") && ready.ends_with("not ready, no interfaces known: legacy\n")
     });
     let metrics = ask(admin, "GET /metrics");
@@ -214,7 +215,7 @@ fn a_host_with_interfaces_is_ready_and_the_admin_listener_can_be_off() {
     let address = format!("127.0.0.1:{admin}");
     {
         let _proxy = start(&["run", "--config", sidecar, "--listen", &listen, "--admin", &address], &[]);
-        ready_is(admin, |ready| ready.starts_with("HTTP/1.1 200 "));
+        becomes(admin, |ready| ready.starts_with("HTTP/1.1 200 "));
     }
     let default_admin_is_free = nothing_listens(9464);
     let mut proxy = start(&["run", "--config", sidecar, "--listen", &listen, "--admin", ""], &[]);

@@ -6,11 +6,17 @@
 #[path = "support/binary.rs"]
 mod binary;
 mod support;
+#[path = "support/tls.rs"]
+mod tls;
 
-use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::{fs, thread};
 
 use binary::{ask, exchange, free_port, run, start, text};
-use support::{ScriptedHost, Visit};
+use support::{CALL, ScriptedHost, Visit, post};
+use tls::{Authority, EXPIRED, Signed, TlsClient, block_on};
 
 /// What every secret begins with; what follows says where it was planted.
 const MARK: &str = "planted";
@@ -209,7 +215,7 @@ fn nowhere(format: &str, mode: &str) {
         let answer = ask(admin, &format!("GET {page}"));
         assert!(answer.starts_with("HTTP/1.1 200"), "{page}: {answer}");
         assert_clean(page, &answer);
-        _ = write!(seen, "{answer}");
+        seen.push_str(&answer);
     }
     assert!(seen.contains("upstream_failures_total") && seen.contains("\"***\""), "{seen}");
     for arguments in [&["report", "--json"][..], &["report"]] {
@@ -249,4 +255,232 @@ fn what_was_planted_does_reach_the_client() {
     let asked = &host.requests()[0];
     assert!(String::from_utf8_lossy(&asked.body).contains("planted-task"));
     assert_eq!(asked.header("authorization"), Some("Bearer planted-token"));
+}
+
+/// The name on the listener's certificate that clients ask for.
+const SERVER: &str = "planted-server.example";
+
+/// A host that speaks HTTP/2 in the clear and answers with what is planted.
+fn http_2_host() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    // Ends with the test's process.
+    thread::spawn(move || {
+        block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+                    let mut number = 0;
+                    while let Some(Ok((_, mut answer))) = connection.accept().await {
+                        number += 1;
+                        if number % 3 == 0 {
+                            answer.send_reset(h2::Reason::INTERNAL_ERROR);
+                            continue;
+                        }
+                        let head = http::Response::builder()
+                            .status(if number % 3 == 1 { 200 } else { 403 })
+                            .header("content-type", "application/json; planted=1")
+                            .header("x-planted", "planted-header");
+                        let body =
+                            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"planted-message"}}"#;
+                        let Ok(mut stream) = answer.send_response(head.body(()).unwrap(), false) else {
+                            continue;
+                        };
+                        let _ = stream.send_data(bytes::Bytes::from_static(body.as_bytes()), true);
+                    }
+                });
+            }
+        });
+    });
+    address
+}
+
+/// One that says goodbye at once, and why.
+fn http_2_host_that_goes() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let debug = b"planted-debug-data";
+                // Settings, then a goodbye: its last stream, the error, and what else there is to say.
+                let mut frames =
+                    vec![0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8 + u8::try_from(debug.len()).unwrap(), 7];
+                frames.extend_from_slice(&[0; 9]);
+                frames.extend_from_slice(&[0, 0, 0, 11]);
+                frames.extend_from_slice(debug);
+                let _ = socket.write_all(&frames);
+                let _ = socket.read_to_end(&mut Vec::new());
+            });
+        }
+    });
+    address
+}
+
+/// A host over TLS whose certificate is for another name than the one it is asked for by.
+fn misnamed_host(certificate: &Signed) -> SocketAddr {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = rustls::pki_types::PrivateKeyDer::try_from(certificate.key_der.clone()).unwrap();
+    let chain = vec![rustls::pki_types::CertificateDer::from(certificate.der.clone())];
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+            thread::spawn(move || connection.complete_io(&mut socket).map(drop));
+        }
+    });
+    address
+}
+
+/// The same for what has to do with TLS, with groups of addresses and with HTTP/2: keys, the names on certificates, those
+/// that clients ask for, and what hosts say in frames.
+#[test]
+fn d4_secrets_of_tls_of_groups_and_of_http_2_are_nowhere() {
+    let (authority, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let (listen, admin) = (free_port(), free_port());
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, contents: &str| {
+        fs::write(dir.path().join(name), contents).unwrap();
+        dir.path().join(name).display().to_string()
+    };
+    let server = authority.sign(&[SERVER, "*.planted-wildcard.example"]);
+    let client = clients.sign(&["planted-client.example"]);
+    let shown_to_host = clients.sign(&["planted-proxy.example"]);
+    let misnamed = misnamed_host(&authority.sign(&["planted-host.example"]));
+    let scripted = host();
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let group = |name: &str, upstreams: &str| {
+        format!(
+            "[[hosts]]\nname = \"{name}\"\nauthorities = [\"{name}.example\"]\nupstreams = [{upstreams}]\n\
+             health = {{ interval_ms = 100, path = \"/planted-health\" }}\nejection = {{ failures = 2, for_ms = 100 }}\n\
+             timeouts = {{ read_ms = 500 }}\n[[hosts.interfaces]]\npath = \"/a2a\"\n"
+        )
+    };
+    let upstream_tls = format!(
+        "tls = {{ ca = \"{}\", client_cert = \"{}\", client_key = \"{}\" }}",
+        put("ca.pem", &authority.pem()),
+        put("proxy.crt", &shown_to_host.cert),
+        put("proxy.key", &shown_to_host.key)
+    );
+    let config = format!(
+        "[listen]\naddress = \"127.0.0.1:{listen}\"\n[listen.tls]\ncert = \"{}\"\nkey = \"{}\"\nclient_ca = \"{}\"\n\
+         [admin]\naddress = \"127.0.0.1:{admin}\"\n{}{}{}",
+        put("tls.crt", &server.cert),
+        put("tls.key", &server.key),
+        put("clients.pem", &clients.pem()),
+        group("group", &format!("\"{}\", \"{nobody}\"", scripted.address)),
+        group(
+            "h2",
+            &format!(
+                "{{ address = \"{}\", http2 = \"prior_knowledge\" }}, {{ address = \"{}\", http2 = \"prior_knowledge\" }}",
+                http_2_host(),
+                http_2_host_that_goes()
+            )
+        ),
+        group("tls", &format!("{{ address = \"{misnamed}\", {upstream_tls} }}")),
+    );
+    let path = put("config.toml", &config);
+    let proxy = start(&["run", "--config", &path, "--log-level", "trace", "--log-format", "json"], &[]);
+    support::eventually(
+        || {
+            ask(admin, "GET /livez").starts_with("HTTP/1.1 200")
+                && TcpStream::connect(("127.0.0.1", listen)).is_ok()
+        },
+        || "it does not listen".into(),
+    );
+
+    let address: SocketAddr = ([127, 0, 0, 1], listen).into();
+    let with = |authority: &Authority, name: &str, shown: Option<&Signed>| {
+        TlsClient::with(authority, name, &["http/1.1"], shown)
+    };
+    let known = with(&authority, SERVER, Some(&client));
+    for name in ["group", "h2", "tls"] {
+        for _ in 0..answers().len() {
+            let mut connection = known.connect(address);
+            let request = post("/a2a?planted-query", CALL).replacen(
+                "Host: ",
+                &format!("Host: {name}.example\r\nX-planted: planted-"),
+                1,
+            );
+            connection.send(request.replacen("HTTP/1.1\r\n", "HTTP/1.1\r\nConnection: close\r\n", 1));
+            connection.rest();
+        }
+    }
+    // Handshakes that fail, in every way that has a name in it.
+    let late = clients.sign_for(&["planted-late.example"], EXPIRED);
+    let strange = strangers.sign(&["planted-stranger.example"]);
+    for client in [
+        with(&authority, SERVER, None),
+        with(&authority, SERVER, Some(&late)),
+        with(&authority, SERVER, Some(&strange)),
+        with(&authority, "planted-unknown-name.example", Some(&client)),
+        with(&strangers, "a.planted-wildcard.example", Some(&client)),
+    ] {
+        if let Ok(mut connection) = client.try_connect(address) {
+            let _ = connection.try_send(post("/a2a", CALL));
+            connection.rest();
+        }
+    }
+    // Files that cannot be used, by themselves and by a reload.
+    put("tls.key", "-----BEGIN PRIVATE KEY-----\nplanted\n-----END PRIVATE KEY-----\nplanted-text\n");
+    put("ca.pem", &(authority.pem() + "-----BEGIN CERTIFICATE-----\nplanted\n-----END CERTIFICATE-----\n"));
+    support::eventually(
+        || {
+            let page = ask(admin, "GET /metrics");
+            ["listen", "upstream"]
+                .iter()
+                .all(|of| page.contains(&format!("certificates_refused{{use=\"{of}\"}} 1")))
+        },
+        || "the files were taken".into(),
+    );
+    let reload = format!(
+        "POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1:{admin}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    );
+    let reload = String::from_utf8_lossy(&exchange(admin, reload.as_bytes())).into_owned();
+    assert!(reload.starts_with("HTTP/1.1 422"), "{reload}");
+
+    let keys = [&server.key, &client.key, &shown_to_host.key, &late.key, &strange.key, &server.cert];
+    let assert_clean = |what: &str, text: &str| {
+        // What was configured is no secret: the health check's path.
+        assert_clean(what, &text.replace("/planted-health", ""));
+        for pem in keys {
+            for line in pem.lines().filter(|line| line.len() > 20 && !line.starts_with('-')) {
+                assert!(!text.contains(line), "{what} has a line of a key or certificate");
+            }
+        }
+    };
+    assert_clean("the answer to a reload", &reload);
+    let mut seen = String::new();
+    for page in PAGES {
+        let answer = ask(admin, &format!("GET {page}"));
+        assert_clean(page, &answer);
+        seen.push_str(&answer);
+    }
+    for words in [
+        "tls_handshake_failures_total{cause=\"unknown_issuer\"} 1",
+        "tls_handshake_failures_total{cause=\"expired\"} 1",
+        "tls_handshake_failures_total{cause=\"no_client_certificate\"} 1",
+        "host=\"h2\"",
+    ] {
+        assert!(seen.contains(words), "{words} is not in {seen}");
+    }
+    let output = run(&["report", "--json", &format!("127.0.0.1:{admin}")], &[]);
+    assert_clean("a2a-errata report", &(text(&output.stdout) + &text(&output.stderr)));
+    let checked = run(&["check", "--config", &path], &[]);
+    assert_clean("a2a-errata check", &text(&checked.stderr));
+    let log = proxy.log();
+    assert!(log.contains("no TLS handshake") && log.contains("certificate files not taken"), "{log}");
+    assert!(log.lines().count() > 3 * answers().len(), "{log}");
+    assert!(!log.contains("panicked"), "{log}");
+    assert_clean("the log", &log);
 }

@@ -12,7 +12,7 @@ mod tls;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -124,6 +124,12 @@ impl Process {
     #[track_caller]
     fn assert_logs(&self, words: &str) {
         eventually(|| self.log().contains(words), || format!("{words} is not in\n{}", self.log()));
+    }
+
+    #[track_caller]
+    fn ends_with(&mut self, code: i32) {
+        self.ends_within(Duration::from_secs(15));
+        assert_eq!(self.running.0.wait().unwrap().code(), Some(code), "{}", self.log());
     }
 
     /// Waits for its end.
@@ -754,5 +760,109 @@ fn a_hand_over_needs_somebody_and_a_place_of_its_own() {
     fs::write(stage.file(), text.replace(&stage.socket().display().to_string(), &missing)).unwrap();
     refused(&mut stage, &[], "cannot be used");
     fs::write(stage.file(), text.replace(&stage.socket().display().to_string(), "")).unwrap();
-    refused(&mut stage, &["--upgrade"], "--upgrade needs listen.handover");
+    let mut process = stage.start(&["--upgrade"]);
+    process.ends_with(NOT_TAKEN);
+    process.assert_logs("--upgrade needs listen.handover");
+}
+
+/// The exit code of a process that was to take over and did not.
+const NOT_TAKEN: i32 = 3;
+
+/// What the new process cannot use keeps the one before in its place: it answers all the while and can still hand over.
+#[test]
+fn who_cannot_serve_takes_nothing_over() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let tables = host("legacy", &upstream, "observe");
+    let mut process = stage.started(&tables);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (listen, admin, taken) = (stage.listen, stage.admin, taken.local_addr().unwrap().port());
+    let mut refusals = 0;
+    let tls = "[listen.tls]\ncert = \"/nowhere\"\nkey = \"/nowhere\"\n";
+    for (ports, more, code, says) in [
+        ((taken, admin), "", NOT_TAKEN, "(listen.address): Address already in use"),
+        ((listen, taken), "", NOT_TAKEN, "(admin.address): Address already in use"),
+        ((listen, admin), tls, 2, "cannot be read"),
+        ((listen, admin), "nothing = 1\n", 2, "unknown key"),
+    ] {
+        (stage.listen, stage.admin) = ports;
+        stage.write(&format!("{more}{tables}"));
+        (stage.listen, stage.admin) = (listen, admin);
+        let mut new = stage.start(&["--upgrade"]);
+        if code == NOT_TAKEN {
+            new.assert_logs("waiting for the listening sockets");
+            process.signal("QUIT");
+        }
+        new.ends_with(code);
+        new.assert_logs(says);
+        if code == NOT_TAKEN {
+            eventually(
+                || process.log().matches("the new process cannot take over").count() == refusals + 1,
+                || process.log(),
+            );
+            refusals += 1;
+            new.assert_logs("not taking over; the process that runs, if one does, goes on");
+        }
+        assert!(!new.log().contains("panicked") && !new.log().contains("\"listening\""), "{}", new.log());
+        for _ in 0..5 {
+            assert_eq!(stage.call(), ERROR);
+        }
+        assert!(process.running.0.try_wait().unwrap().is_none(), "{}", process.log());
+    }
+    assert!(!process.log().contains("handing over"), "{}", process.log());
+    // And then one that can; it listens elsewhere, too.
+    stage.listen = free_port();
+    stage.write(&tables);
+    let new = stage.start(&["--upgrade"]);
+    new.assert_logs("waiting for the listening sockets");
+    process.signal("QUIT");
+    process.ends_within(Duration::from_secs(20));
+    new.assert_logs("took over the listening sockets");
+    new.assert_logs("nobody listens here any more once the process before has ended");
+    assert_eq!(stage.call(), ERROR);
+}
+
+/// Killed as soon as it has the sockets, and before it has served for a moment.
+#[test]
+fn who_dies_after_the_start_takes_nothing_over() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let mut process = stage.started(&host("legacy", &upstream, "observe"));
+    let mut new = stage.start(&["--upgrade"]);
+    new.assert_logs("waiting for the listening sockets");
+    process.signal("QUIT");
+    new.assert_logs("\"listening\"");
+    new.signal("KILL");
+    new.running.0.wait().unwrap();
+    process.assert_logs("the new process ended before it served");
+    for _ in 0..20 {
+        assert_eq!(stage.call(), ERROR);
+    }
+    upgrade(&mut stage, &mut process);
+    assert_eq!(stage.call(), ERROR);
+}
+
+/// Nobody to take over from, and two that want to.
+#[test]
+fn an_upgrade_that_does_not_happen_says_why() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    let mut process = stage.started(&host("legacy", &upstream, "observe"));
+    let mut first = stage.start(&["--upgrade"]);
+    first.assert_logs("waiting for the listening sockets");
+    let mut second = stage.start(&["--upgrade"]);
+    second.ends_with(NOT_TAKEN);
+    second.assert_logs("another process with --upgrade is about to take over");
+    assert!(!second.log().contains("panicked"), "{}", second.log());
+    first.ends_with(NOT_TAKEN);
+    first.assert_logs(
+        "nobody sent the listening sockets within 6 s; send SIGQUIT to the process that has them",
+    );
+    assert!(!first.log().contains("\"listening\"") && !first.log().contains("took over"), "{}", first.log());
+    // Neither is in the way of the next.
+    upgrade(&mut stage, &mut process);
+    let log = process.log();
+    let [took, listens] = ["took over", "\"listening\""].map(|words| log.find(words).unwrap());
+    let waits = log.find("waiting for").unwrap();
+    assert!(waits < listens && listens < took, "{log}");
 }

@@ -199,6 +199,11 @@ impl Stage {
         }
     }
 
+    #[track_caller]
+    fn assert_failures(&self, cause: &str, expected: i64) {
+        self.assert_metric(&format!("tls_handshake_failures_total{{cause=\"{cause}\"}}"), expected);
+    }
+
     fn reload(&self) -> String {
         let request =
             "POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -362,6 +367,14 @@ fn clients_show_a_certificate_where_they_must() {
     assert!(call(&stage, &showing(Some(&late))).is_err());
     assert!(call(&stage, &showing(None)).is_err());
     stage.assert_metric("tls_handshakes_total{result=\"failed\"}", 3);
+    for cause in ["unknown_issuer", "expired", "no_client_certificate"] {
+        stage.assert_failures(cause, 1);
+    }
+    // One that believes somebody else.
+    let doubtful = TlsClient::with(&strangers, NAME, &["http/1.1"], Some(&known));
+    assert!(call(&stage, &doubtful).is_err());
+    stage.assert_failures("refused_by_client", 1);
+    stage.assert_failures("other", 0);
 
     stage.write(&format!("{pair}client_ca = \"{ca}\"\nclient_auth = \"optional\"\n"), &host);
     proxy.signal("HUP");
@@ -537,9 +550,135 @@ fn a_certificate_that_ends_is_told_and_stays() {
     let refused = || stage.client(&[]).try_connect(stage.address()).err().unwrap_or_default();
     eventually(|| refused().contains("expired"), refused);
     assert!(ask(stage.admin, "GET /").contains("has expired"));
-    assert_eq!(stage.metric("certificate_failures_total{cause=\"expired\",use=\"listen\"}"), 0);
+    let failures = || stage.metric("certificate_failures_total{cause=\"expired\",use=\"listen\"}");
+    let outside = "certificates_outside_their_time{use=\"listen\"}";
+    assert_eq!(failures(), 0);
+    // It is in nobody's way: not in that of a reload, nor of another certificate.
+    let further = |signed: &Signed| {
+        let tls = "cert = \"".to_owned() + &stage.path("tls.crt").display().to_string() + "\"\nkey = \"";
+        let tls = tls + &stage.path("tls.key").display().to_string() + "\"\n[[listen.tls.certificates]]\n";
+        stage.write(&(tls + &stage.put_pair("further", signed)), &host);
+    };
+    further(&stage.authority.sign(&["b.example"]));
+    let answer = stage.reload();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    proxy.assert_logs(&["certificate outside its time", "listen.tls.cert", "it is in use all the same"]);
+    assert_eq!(stage.metric(outside), 1);
+    let renewed = stage.authority.sign(&["b.example"]);
+    stage.put_pair("further", &renewed);
+    stage.assert_metric("certificate_reloads_total{use=\"listen\"}", 2);
+    assert_eq!(TlsClient::new(&stage.authority, "b.example", &[]).shown_by(stage.address()), renewed.der);
+    assert!(ask(stage.admin, "GET /").contains("has expired"));
+    assert_eq!(failures(), 0);
+    // One that is new is.
+    further(&stage.authority.sign_for(&["b.example"], EXPIRED));
+    assert!(stage.reload().starts_with("HTTP/1.1 422 "));
+    assert!(failures() >= 1);
+    further(&renewed);
     stage.put_pair("tls", &stage.authority.sign(&[NAME]));
-    stage.assert_metric("certificate_reloads_total{use=\"listen\"}", 1);
+    stage.assert_metric("certificate_reloads_total{use=\"listen\"}", 3);
+    assert_eq!(stage.metric(outside), 0);
+    ask_1(&mut stage.http_1(), "/a2a", CALL).assert_passed(200, SUCCESS);
+}
+
+/// An old root that was signed across, or that is still in a bundle, keeps nobody from starting.
+#[test]
+fn an_old_certificate_beside_the_one_that_counts_is_left_out_and_told() {
+    let (host, _tell) = host();
+    let stage = Stage::new();
+    let (old, clients, early) = (Authority::of(EXPIRED), Authority::new(), Authority::of(NOT_YET));
+    let mut chained = stage.authority.sign(&[NAME]);
+    chained.cert += &old.pem();
+    chained.cert += &stage.authority.pem();
+    let pair = stage.put_pair("tls", &chained);
+    let ca = stage.put("clients.pem", &(old.pem() + &clients.pem() + &early.pem()));
+    let proxy = stage.start(&format!("{pair}client_ca = \"{ca}\"\n"), &host);
+    for key in ["listen.tls.cert", "listen.tls.client_ca"] {
+        proxy.assert_logs(&[key, "valid from", "it is left out"]);
+    }
+    stage.assert_metric("certificates_outside_their_time{use=\"listen\"}", 3);
+    let showing = |authority: &Authority| {
+        TlsClient::with(&stage.authority, NAME, &["http/1.1"], Some(&authority.sign(&["a.example"])))
+    };
+    assert_eq!(call(&stage, &showing(&clients)), Ok(200));
+    assert!(call(&stage, &showing(&old)).is_err());
+    let shown = showing(&clients).connect(stage.address()).tls().peer_certificates().unwrap().len();
+    assert_eq!(shown, 2, "the leaf and its authority");
+    // By a reload and by themselves, too.
+    let answer = stage.reload();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    stage.put("clients.pem", &(clients.pem() + &old.pem()));
+    stage.assert_metric("certificates_outside_their_time{use=\"listen\"}", 2);
+    assert_eq!(stage.metric("certificates_refused{use=\"listen\"}"), 0);
+    // Nothing but old ones is nothing.
+    stage.put("clients.pem", &old.pem());
+    stage.assert_metric("certificates_refused{use=\"listen\"}", 1);
+    assert!(stage.reload().contains("only; renew it"));
+    assert_eq!(call(&stage, &showing(&clients)), Ok(200));
+}
+
+/// What is no regular file, or has no end, is refused and holds nobody up.
+#[test]
+fn files_that_would_hold_everybody_up_are_not_read() {
+    type Make<'a> = &'a dyn Fn(&str);
+    let (host, _tell) = host();
+    let stage = Stage::new();
+    let signed = stage.authority.sign(&[NAME]);
+    let pair = stage.put_pair("tls", &signed);
+    let proxy = stage.start(&pair, &host);
+    let pipe = |name: &str| {
+        assert!(Command::new("mkfifo").arg(stage.path(name)).status().unwrap().success());
+    };
+    let huge = signed.cert.clone() + &"# not the end\n".repeat(100_000);
+    let kinds: [(&str, Make<'_>); 4] = [
+        ("is a pipe, no regular file", &pipe),
+        ("is a directory, no regular file", &|name| fs::create_dir(stage.path(name)).unwrap()),
+        ("is a device, no regular file", &|name| symlink("/dev/zero", stage.path(name)).unwrap()),
+        ("has more than 1 MiB", &|name| {
+            stage.put(name, &huge);
+        }),
+    ];
+    for (n, (says, make)) in (1..).zip(&kinds) {
+        fs::remove_file(stage.path("tls.crt")).unwrap();
+        make("tls.crt");
+        proxy.assert_logs(&["listen.tls.cert", "unreadable", says]);
+        stage.assert_metric("certificates_refused{use=\"listen\"}", 1);
+        let answer = stage.reload();
+        assert!(answer.starts_with("HTTP/1.1 422 ") && answer.contains(says), "{answer}");
+        // Neither a start.
+        refused(&stage.path("a.toml"), "listen.tls.cert", says);
+        assert_eq!(stage.client(&[]).shown_by(stage.address()), signed.der);
+        if stage.path("tls.crt").is_dir() {
+            fs::remove_dir(stage.path("tls.crt")).unwrap();
+        } else {
+            fs::remove_file(stage.path("tls.crt")).unwrap();
+        }
+        stage.put("tls.crt", &signed.cert);
+        stage.assert_metric("certificates_refused{use=\"listen\"}", 0);
+        assert!(stage.metric("certificate_failures_total{cause=\"unreadable\",use=\"listen\"}") >= 2 * n);
+    }
+    // The configuration itself.
+    let toml = fs::read_to_string(stage.path("a.toml")).unwrap();
+    fs::remove_file(stage.path("a.toml")).unwrap();
+    pipe("a.toml");
+    let answer = stage.reload();
+    assert!(answer.starts_with("HTTP/1.1 422 ") && answer.contains("is a pipe, no regular file"), "{answer}");
+    proxy.signal("HUP");
+    stage.assert_metric("config_reloads_total{result=\"refused\"}", 6);
+    // Whoever starts may give it one, if somebody writes.
+    let file = stage.path("a.toml");
+    let says = format!("{}: cannot be read (was not read within 5000 ms)", file.display());
+    refused(&file, &says, "give the path of a TOML file");
+    let writer = thread::spawn({
+        let (file, toml) = (file.clone(), toml.clone());
+        move || fs::write(file, toml)
+    });
+    let checked = run(&["check", "--config", file.to_str().unwrap()], &[]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    writer.join().unwrap().unwrap();
+    fs::remove_file(&file).unwrap();
+    stage.put("a.toml", &toml);
+    assert!(stage.reload().starts_with("HTTP/1.1 200 "));
     ask_1(&mut stage.http_1(), "/a2a", CALL).assert_passed(200, SUCCESS);
 }
 
@@ -561,6 +700,14 @@ fn what_is_no_tls_is_closed_and_harms_nobody() {
     }
     stage.assert_metric("tls_handshakes_total{result=\"not_tls\"}", 4);
     stage.assert_metric("tls_handshakes_total{result=\"failed\"}", 1);
+    stage.assert_failures("not_tls", 4);
+    stage.assert_failures("protocol", 1);
+    assert!(TlsClient::new(&Authority::new(), NAME, &[]).try_connect(stage.address()).is_err());
+    stage.assert_failures("refused_by_client", 1);
+    let mut gone = TcpStream::connect(stage.address()).unwrap();
+    gone.write_all(b"\x16\x03\x01\x02\x00\x01").unwrap();
+    drop(gone);
+    stage.assert_failures("closed", 1);
     assert!(host.requests().is_empty());
     ask_1(&mut stage.http_1(), "/a2a", CALL).assert_passed(200, SUCCESS);
     assert!(proxy.running.0.try_wait().unwrap().is_none());
@@ -586,6 +733,7 @@ fn handshakes_that_are_never_finished_end_and_are_in_nobodys_way() {
         ask_1(&mut stage.http_1(), "/a2a", CALL).assert_passed(200, SUCCESS);
     }
     stage.assert_metric("tls_handshakes_total{result=\"timeout\"}", 300);
+    stage.assert_failures("timeout", 300);
     for mut stream in hanging {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));

@@ -13,7 +13,7 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 
 use super::reload::Reloader;
-use crate::config::{Fault, Model, Owner};
+use crate::config::{Fault, Model, Owner, Reading};
 use crate::observe::certificates::{Certificate, RefusedFile, SOON_DAYS};
 use crate::observe::{Metrics, unix_now};
 
@@ -57,10 +57,9 @@ enum Age {
 }
 
 impl Changes {
-    /// Takes into the model what can be used.
-    pub(super) fn look(&mut self, model: &mut Model, metrics: &Metrics) -> Looked {
+    /// Takes into the model what can be used of what was read for it.
+    pub(super) fn look(&mut self, model: &mut Model, readings: Vec<Reading>, metrics: &Metrics) -> Looked {
         let mut looked = Looked::default();
-        let readings = model.changed_files();
         self.open.retain(|of, _| readings.iter().any(|reading| reading.of == *of));
         for reading in readings {
             let of = reading.of;
@@ -81,6 +80,7 @@ impl Changes {
                         host = host(model, of),
                         "certificate files taken anew"
                     );
+                    note(model.notes().filter(|(owner, _)| *owner == of));
                     looked.taken.push(of);
                 }
                 // It is judged again and again, because time alone can make it right, and told once.
@@ -114,6 +114,7 @@ impl Changes {
             expires: validity.until,
         });
         metrics.certificates().are(in_effect.collect());
+        metrics.certificates().outside_their_time(model.notes().map(|(of, _)| of));
         let refused = self.open.iter().flat_map(|(of, open)| {
             open.faults.iter().map(|fault| RefusedFile {
                 r#use: of.as_str().into(),
@@ -151,6 +152,19 @@ impl Changes {
                 Age::Fresh | Age::Ending | Age::Over => {}
             }
         }
+    }
+}
+
+/// Says which certificates are outside their time in files that are taken all the same.
+pub(super) fn note<'a>(notes: impl Iterator<Item = (Owner, &'a Fault)>) {
+    for (_, note) in notes {
+        tracing::warn!(
+            key = note.key,
+            path = note.path,
+            cause = note.cause.as_str(),
+            problem = note.says,
+            "certificate outside its time"
+        );
     }
 }
 

@@ -2,15 +2,15 @@
 //! process has its listening sockets and its requests have their answers (`SIGQUIT`).
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pingora::server::{ExecutionPhase, ShutdownSignal, ShutdownSignalWatch, UnixShutdownSignalWatch};
-use tokio::sync::broadcast;
+use pingora::server::{ShutdownSignal, ShutdownSignalWatch, UnixShutdownSignalWatch};
 use tokio::time::{Instant, sleep};
 
 use crate::observe::Metrics;
+use crate::proxy::{Kept, Sockets};
 
 /// How long `SIGTERM` waits for requests in flight: less than the 30 s after which orchestrators kill.
 const GRACE: Duration = Duration::from_secs(25);
@@ -27,61 +27,61 @@ const QUIET_REPLACED: Duration = Duration::from_secs(2);
 /// How often it is looked whether something is in flight.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a new process may take until it waits for the sockets.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Waits for the signal that ends the process, and ends it as soon as there is nothing left to wait for. Pingora
 /// would wait for the whole of its grace period, whether something is in flight or not.
 pub(super) struct Drain {
     metrics: Arc<Metrics>,
     /// The Unix socket to send the listening sockets over; empty: they cannot be handed over.
     handover: String,
-    phases: Mutex<Option<broadcast::Receiver<ExecutionPhase>>>,
+    sockets: Arc<Sockets>,
 }
 
 impl Drain {
-    pub(super) fn new(
-        metrics: Arc<Metrics>,
-        handover: String,
-        phases: broadcast::Receiver<ExecutionPhase>,
-    ) -> Self {
-        Self { metrics, handover, phases: Mutex::new(Some(phases)) }
+    pub(super) fn new(metrics: Arc<Metrics>, handover: String, sockets: Arc<Sockets>) -> Self {
+        Self { metrics, handover, sockets }
     }
 
-    /// Somebody waits for the sockets: else Pingora would give them up, and the process with them.
-    async fn can_hand_over(&self) -> bool {
+    /// Gives the sockets to the process that waits for them. `None`: none took the place, this process goes on; else
+    /// what to do now.
+    async fn hand_over(&self) -> Option<ShutdownSignal> {
         if self.handover.is_empty() {
             tracing::error!(
                 "SIGQUIT: nothing is handed over without listen.handover; SIGTERM ends the proxy"
             );
-            return false;
+            return None;
         }
-        let end = Instant::now() + PATIENCE;
-        while !is_awaited(Path::new(&self.handover)) {
-            if Instant::now() > end {
-                tracing::error!(
-                    socket = self.handover,
-                    "SIGQUIT: no new process waits for the sockets; start one with --upgrade before"
-                );
-                return false;
+        let (sockets, handover) = (self.sockets.clone(), self.handover.clone());
+        let mut giving = tokio::task::spawn_blocking(move || sockets.give(Path::new(&handover)));
+        let given = loop {
+            tokio::select! {
+                given = &mut giving => break given,
+                signal = UnixShutdownSignalWatch.recv() => match signal {
+                    // It is being done.
+                    ShutdownSignal::GracefulUpgrade => {}
+                    // The new process finds itself alone, or without this one's word.
+                    ShutdownSignal::FastShutdown | ShutdownSignal::GracefulTerminate => return Some(signal),
+                },
             }
-            sleep(LOOK).await;
-        }
-        true
+        };
+        let (problem, says) = match given {
+            Ok(Ok(())) => return Some(ShutdownSignal::GracefulUpgrade),
+            Ok(Err(Kept::Nobody)) => {
+                ("no new process waits for the sockets; start one with --upgrade before", None)
+            }
+            Ok(Err(Kept::Refused(says))) => ("the new process cannot take over", Some(says)),
+            Ok(Err(Kept::Ended)) => ("the new process ended before it served", None),
+            Ok(Err(Kept::Silent)) => ("the new process did not serve in time", None),
+            Ok(Err(Kept::Unsent(says))) => ("the sockets could not be sent", Some(says)),
+            Err(error) => ("the sockets could not be sent", Some(error.to_string())),
+        };
+        tracing::error!(socket = self.handover, says, "SIGQUIT: {problem}; this process goes on");
+        None
     }
 
-    /// Ends the process once the phase has come and nothing is in flight any more, or it took too long.
-    fn end(&self, after: Option<broadcast::Receiver<ExecutionPhase>>, quiet: Duration, limit: Duration) {
+    /// Ends the process once nothing is in flight any more, or it took too long.
+    fn end(&self, quiet: Duration, limit: Duration) {
         let metrics = self.metrics.clone();
         std::thread::spawn(move || {
-            if let Some(mut phases) = after {
-                // Without a phase to wait for there is nothing to wait for.
-                while let Ok(phase) = phases.blocking_recv() {
-                    if matches!(phase, ExecutionPhase::ShutdownGracePeriod) {
-                        break;
-                    }
-                }
-            }
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 runtime.block_on(nothing_left(&metrics, quiet, limit));
             }
@@ -116,54 +116,27 @@ async fn nothing_left(metrics: &Metrics, quiet: Duration, limit: Duration) {
 impl ShutdownSignalWatch for Drain {
     async fn recv(&self) -> ShutdownSignal {
         loop {
-            let signal = UnixShutdownSignalWatch.recv().await;
+            let signal = match UnixShutdownSignalWatch.recv().await {
+                ShutdownSignal::GracefulUpgrade => match self.hand_over().await {
+                    Some(signal) => signal,
+                    None => continue,
+                },
+                signal => signal,
+            };
+            let inflight = self.metrics.inflight();
             match signal {
-                ShutdownSignal::FastShutdown => {}
+                ShutdownSignal::FastShutdown => return signal,
                 ShutdownSignal::GracefulTerminate => {
-                    tracing::info!(inflight = self.metrics.inflight(), "shutting down");
-                    self.end(None, QUIET, GRACE);
+                    tracing::info!(inflight, "shutting down");
+                    self.end(QUIET, GRACE);
                 }
-                ShutdownSignal::GracefulUpgrade if !self.can_hand_over().await => continue,
                 ShutdownSignal::GracefulUpgrade => {
-                    tracing::info!(inflight = self.metrics.inflight(), "handing over to a new process");
-                    let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    self.end(phases, QUIET_REPLACED, LONGEST);
+                    tracing::info!(inflight, "handing over to a new process");
+                    self.end(QUIET_REPLACED, LONGEST);
                 }
             }
-            return signal;
+            // Pingora's own hand-over would begin with what is done already.
+            return ShutdownSignal::GracefulTerminate;
         }
-    }
-}
-
-/// Whether a process listens on this Unix socket. Connecting would tell, too, but would be taken for the hand-over.
-fn is_awaited(socket: &Path) -> bool {
-    // Not `/proc/net`: where only processes are shown (systemd's `ProcSubset=pid`) there is none.
-    let Ok(table) = std::fs::read("/proc/self/net/unix") else { return false };
-    let listens = |line: &str| {
-        // Number, references, protocol, flags (listening is bit 16), type, state, inode, path.
-        let mut fields = line.split_ascii_whitespace();
-        let flags = fields.nth(3).and_then(|flags| u32::from_str_radix(flags, 16).ok());
-        flags.is_some_and(|flags| flags & 0x1_0000 != 0)
-            && fields.nth(3).is_some_and(|path| Path::new(path) == socket)
-    };
-    String::from_utf8_lossy(&table).lines().any(listens)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixListener;
-
-    use super::*;
-
-    #[test]
-    fn a_socket_is_awaited_while_somebody_listens() {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("s");
-        assert!(!is_awaited(&socket));
-        let listener = UnixListener::bind(&socket).unwrap();
-        assert!(is_awaited(&socket));
-        drop(listener);
-        // The file is still there, and means nothing.
-        assert!(socket.exists() && !is_awaited(&socket));
     }
 }

@@ -1,5 +1,5 @@
 //! The command line (U-1). Each command is a module with `Args` and `run`; exit codes are 0 for done,
-//! 1 for a failure at run time, 2 for a bad configuration or command line.
+//! 1 for a failure at run time, 2 for a bad configuration or command line, 3 for an upgrade that did not happen.
 
 mod certificates;
 mod check;
@@ -15,6 +15,7 @@ mod run;
 mod schema;
 mod screen;
 mod sources;
+mod takeover;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ use self::screen::Screen;
 const FAILED: u8 = 1;
 /// Nothing was started: the configuration or the command line is wrong.
 const REFUSED: u8 = 2;
+/// `--upgrade` took nothing over; the process that runs goes on.
+const KEPT: u8 = 3;
 
 /// A transparent reverse proxy that repairs what A2A hosts answer when something goes wrong.
 #[derive(Debug, Parser)]

@@ -4,14 +4,14 @@
 //! on; what can be used is in effect for the next request, while requests under way keep their host as it was.
 //! Of certificates and keys, [`Reloader::look`] takes what has changed without reading the configuration again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::certificates::{Changes, Looked};
+use super::certificates::{self, Changes, Looked};
 use super::run;
 use super::sources::Sources;
 use crate::config::{Effective, Model, Owner, Problems};
@@ -21,7 +21,9 @@ use crate::proxy::{Hosts, Terminator};
 /// What a new configuration reaches.
 pub(super) struct Reloader {
     sources: Sources,
-    /// The one in effect; its lock lets one reload happen after the other.
+    /// Lets one reload happen after the other.
+    turn: Mutex<()>,
+    /// The one in effect. Nobody reads a file while it is locked: a disk may hang.
     current: Mutex<Current>,
     hosts: Arc<Hosts>,
     tls: Arc<Terminator>,
@@ -34,6 +36,8 @@ pub(super) struct Reloader {
 struct Current {
     model: Model,
     changes: Changes,
+    /// How many reloads there were before.
+    reloads: u64,
 }
 
 impl Reloader {
@@ -48,21 +52,26 @@ impl Reloader {
     ) -> Self {
         let changes = Changes::default();
         changes.tell(&model, &metrics);
-        let current = Mutex::new(Current { model, changes });
-        Self { sources, current, hosts, tls, metrics, readiness, shown }
+        let current = Mutex::new(Current { model, changes, reloads: 0 });
+        Self { sources, turn: Mutex::new(()), current, hosts, tls, metrics, readiness, shown }
     }
 
     /// Reads the configuration and puts it into effect. Says what changed, or everything that is wrong.
     pub(super) fn reload(&self) -> Result<String, Vec<String>> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.sources.load().and_then(|effective| unchangeable(&current.model, effective)) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = self.current().model.clone();
+        let loaded = self.sources.load_again(&running);
+        let mut current = self.current();
+        match loaded.and_then(|effective| unchangeable(&current.model, effective)) {
             Ok(effective) => {
                 let changes = changes(&current.model, &effective.model);
                 self.apply(&current.model, &effective);
-                *current = Current { model: effective.model, changes: Changes::default() };
+                let reloads = current.reloads + 1;
+                *current = Current { model: effective.model, changes: Changes::default(), reloads };
                 current.changes.tell(&current.model, &self.metrics);
                 self.metrics.reloaded(None);
                 tracing::info!(changes, "configuration reloaded");
+                certificates::note(current.model.notes());
                 Ok(changes)
             }
             Err(problems) => {
@@ -82,9 +91,18 @@ impl Reloader {
 
     /// Takes what has changed of the certificates and keys that the configuration names.
     pub(super) fn look(&self) -> Looked {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let Current { model, changes } = &mut *current;
-        let looked = changes.look(model, &self.metrics);
+        let (model, reloads) = {
+            let current = self.current();
+            (current.model.clone(), current.reloads)
+        };
+        let readings = model.changed_files();
+        let mut current = self.current();
+        if current.reloads != reloads {
+            // They may be other files by now.
+            return Looked { unsettled: true, ..Looked::default() };
+        }
+        let Current { model, changes, .. } = &mut *current;
+        let looked = changes.look(model, readings, &self.metrics);
         if looked.taken.contains(&Owner::Listen) {
             self.meet_connections(model);
         }
@@ -93,6 +111,10 @@ impl Reloader {
             self.hosts.replace(&run::hosts(model));
         }
         looked
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// New connections get these certificates.
@@ -182,8 +204,9 @@ impl BackgroundService for OnHangUp {
         loop {
             tokio::select! {
                 _ = hang_ups.recv() => {
-                    // What it says is logged and shown.
-                    let _ = self.reloader.reload();
+                    let reloader = self.reloader.clone();
+                    // It reads files. What it says is logged and shown.
+                    let _ = tokio::task::spawn_blocking(move || reloader.reload()).await;
                 }
                 _ = shutdown.changed() => return,
             }

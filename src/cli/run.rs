@@ -1,7 +1,7 @@
 //! `run`: from the configuration to a running proxy (U-1). Everything that can be refused is refused
 //! before anything listens.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -18,15 +18,16 @@ use super::certificates::Watcher;
 use super::ending::{self, Drain};
 use super::reload::{OnHangUp, Reloader, catch_hang_ups};
 use super::sources::{self, Sources};
-use super::{FAILED, REFUSED, say};
+use super::takeover::{self, Opening};
+use super::{FAILED, KEPT, REFUSED, say};
 use crate::config::{self, ClientAuth, ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
 use crate::proxy::{
-    self, Assembly, Balance, CardReader, ClientCertificates, Ejection, Group, Handover, Health, Http2,
-    InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls,
+    self, Assembly, Balance, CardReader, ClientCertificates, Ejection, Group, Health, Http2, InterfaceMode,
+    Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls, Waiting,
 };
 
 /// Run the proxy.
@@ -49,7 +50,8 @@ pub struct Args {
 
     /// Take the listening sockets over from the process that runs, which then drains and ends
     ///
-    /// Needs `listen.handover` in both configurations. Send SIGQUIT to the process that runs, within six seconds.
+    /// Needs `listen.handover` in both configurations. Send SIGQUIT to the process that runs, within six seconds. It
+    /// goes on if this one cannot serve.
     #[arg(long)]
     upgrade: bool,
 }
@@ -69,7 +71,8 @@ Signals: SIGHUP reads the configuration again, SIGTERM drains and ends, SIGQUIT 
 started with --upgrade, SIGINT ends at once.
 
 Exit code 1: it failed at run time, for example because the address is taken. 2: it was not started,
-because the configuration or the command line is wrong.";
+because the configuration or the command line is wrong. 3: --upgrade took nothing over, for example because nobody
+sent the sockets or an address is taken; the process that runs goes on.";
 
 fn help() -> String {
     format!("{EXAMPLES}\n\n{}", sources::ENVIRONMENT)
@@ -94,31 +97,31 @@ pub fn run(args: &Args) -> ExitCode {
         }
     };
     if let Err(says) = can_start(model, args.upgrade) {
-        say(&format!("a2a-errata: {says}"));
-        return ExitCode::from(FAILED);
+        return failed(args.upgrade, &says);
     }
     log::init(level, args.log_format);
-    announce(model, args.upgrade);
+    announce(model);
     let hang_ups = catch_hang_ups().inspect_err(|error| {
         tracing::error!(%error, "SIGHUP cannot be received; POST /-/reload still works");
     });
 
-    let settings = settings(model, args.upgrade);
+    let settings = settings(model);
     let metrics = Metrics::new();
     if let Err(says) = export_spans(model, &metrics) {
-        say(&format!("a2a-errata: traces.otlp_url: {says}"));
-        return ExitCode::from(FAILED);
+        return failed(args.upgrade, &format!("traces.otlp_url: {says}"));
     }
     let mut assembly = match Assembly::new(&settings, &metrics) {
         Ok(assembly) => assembly,
-        Err(says) => {
-            say(&format!("a2a-errata: listen.tls: {says}"));
-            return ExitCode::from(FAILED);
-        }
+        Err(says) => return failed(args.upgrade, &format!("listen.tls: {says}")),
     };
-    if args.upgrade {
-        tracing::info!("took over the listening sockets");
-    }
+    // The last thing that can be refused.
+    let waiting = args.upgrade.then(|| Waiting::at(Path::new(&model.listen.handover)));
+    let promise =
+        waiting.map(|waiting| waiting.and_then(|waiting| takeover::take(model, waiting, &assembly)));
+    let promise = match promise.transpose() {
+        Ok(promise) => promise,
+        Err(says) => return failed(args.upgrade, &says),
+    };
     let hosts = assembly.hosts();
     let readiness = Arc::new(Readiness::new(hosts.known()).with(metrics.groups()).before_listening());
     let shown = Arc::new(Shown::new(effective.shown()));
@@ -136,8 +139,14 @@ pub fn run(args: &Args) -> ExitCode {
         "reload",
         OnHangUp { reloader: reloader.clone(), hang_ups: Mutex::new(hang_ups.ok()) },
     )));
-    let doorbell = Doorbell { listen: model.listen.address.clone(), readiness: readiness.clone() };
-    assembly.add(Box::new(background_service("listening", doorbell)));
+    let opening = Opening {
+        sockets: assembly.sockets(),
+        names: takeover::names(model, &assembly),
+        readiness: readiness.clone(),
+        announcement: listening(model),
+        promise: Mutex::new(promise),
+    };
+    assembly.add(Box::new(background_service("listening", opening)));
     let reader = CardReader::new(&hosts, &metrics, &readiness);
     assembly.add(Box::new(background_service("agent cards", reader)));
     if !model.admin.address.is_empty() {
@@ -149,10 +158,20 @@ pub fn run(args: &Args) -> ExitCode {
         assembly.add(Box::new(admin));
     }
     assembly.add(Box::new(background_service("trend", Ticker { metrics: metrics.clone() })));
-    let drain = Drain::new(metrics, model.listen.handover.clone(), assembly.phases());
+    let drain = Drain::new(metrics, model.listen.handover.clone(), assembly.sockets());
     assembly.run_until(Box::new(drain));
     flush();
     ExitCode::SUCCESS
+}
+
+/// Nothing was started. A process whose place this one was to take goes on.
+fn failed(upgrade: bool, says: &str) -> ExitCode {
+    flush();
+    say(&format!("a2a-errata: {says}"));
+    if upgrade {
+        say("a2a-errata: not taking over; the process that runs, if one does, goes on");
+    }
+    ExitCode::from(if upgrade { KEPT } else { FAILED })
 }
 
 /// Begins to export spans, if a collector is configured.
@@ -186,31 +205,6 @@ pub(super) fn flush() {
     #[cfg(feature = "otlp")]
     spans::flush();
     log::flush();
-}
-
-/// Finds out when the listening socket is open: Pingora tells nobody, and its services start side by side.
-struct Doorbell {
-    listen: String,
-    readiness: Arc<Readiness>,
-}
-
-/// Between two tries.
-const RING: Duration = Duration::from_millis(10);
-
-#[async_trait]
-impl BackgroundService for Doorbell {
-    async fn start(&self, shutdown: ShutdownWatch) {
-        // To every address is to this machine, too.
-        let to = match self.listen.parse::<SocketAddr>() {
-            Ok(all) if all.ip() == Ipv4Addr::UNSPECIFIED => format!("127.0.0.1:{}", all.port()),
-            Ok(all) if all.ip() == Ipv6Addr::UNSPECIFIED => format!("[::1]:{}", all.port()),
-            _ => self.listen.clone(),
-        };
-        while tokio::net::TcpStream::connect(&to).await.is_err() && !*shutdown.borrow() {
-            tokio::time::sleep(RING).await;
-        }
-        self.readiness.listens();
-    }
 }
 
 /// Closes each minute of the trends the status page draws.
@@ -255,13 +249,12 @@ fn can_start(model: &Model, upgrade: bool) -> Result<(), String> {
         );
     }
     if upgrade {
-        // They are taken, by the process whose place this one takes.
+        // They are taken, by the process whose place this one takes: it is looked at when the sockets come.
         return Ok(());
     }
-    let addresses = [("listen.address", &model.listen.address), ("admin.address", &model.admin.address)];
     let mut held = Vec::new();
-    for (key, address) in addresses.into_iter().filter(|(_, address)| !address.is_empty()) {
-        match TcpListener::bind(address.as_str()) {
+    for (key, address) in takeover::addresses(model) {
+        match TcpListener::bind(address) {
             Ok(listener) => held.push(listener),
             Err(error) => {
                 let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
@@ -276,8 +269,7 @@ fn can_start(model: &Model, upgrade: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever reaches the socket could get the listening sockets, or send others in their place; and Pingora ends with a
-/// panic where it cannot make it.
+/// Whoever reaches the socket could get the listening sockets, or send others in their place.
 fn can_hand_over(socket: &Path) -> Result<(), String> {
     let directory = socket.parent().unwrap_or(socket);
     let says =
@@ -292,17 +284,8 @@ fn can_hand_over(socket: &Path) -> Result<(), String> {
     made.map(|_| ()).map_err(|error| says(&format!("takes no socket: {error}")))
 }
 
-/// Tell people what listens where and what it stands in front of.
-fn announce(model: &Model, upgrade: bool) {
-    let admin = if model.admin.address.is_empty() { "off" } else { &model.admin.address };
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        listen = model.listen.address,
-        tls = tls(model),
-        admin,
-        hosts = model.hosts.len(),
-        "listening"
-    );
+/// Tell people what it stands in front of.
+fn announce(model: &Model) {
     for host in &model.hosts {
         tracing::info!(
             host = host.name,
@@ -318,11 +301,16 @@ fn announce(model: &Model, upgrade: bool) {
     for warning in sources::warnings(model) {
         tracing::warn!("{warning}");
     }
-    if upgrade {
-        tracing::info!(
-            "waiting for the listening sockets, for six seconds; send SIGQUIT to the process that has them"
-        );
-    }
+}
+
+/// Tells people what listens where, once it does.
+fn listening(model: &Model) -> Box<dyn Fn() + Send + Sync> {
+    let (listen, admin, tls, hosts) =
+        (model.listen.address.clone(), model.admin.address.clone(), tls(model), model.hosts.len());
+    Box::new(move || {
+        let admin = if admin.is_empty() { "off" } else { &admin };
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), listen, tls, admin, hosts, "listening");
+    })
 }
 
 /// Whether clients come over TLS, and whether they show a certificate.
@@ -443,15 +431,14 @@ pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
 }
 
 /// What the proxy needs of the configuration.
-pub(super) fn settings(model: &Model, upgrade: bool) -> Settings {
-    let socket = &model.listen.handover;
+pub(super) fn settings(model: &Model) -> Settings {
     Settings {
         listen: model.listen.address.clone(),
         tls: listen_tls(model),
         services: std::thread::available_parallelism().map_or(1, usize::from),
         // `ending` ends the process before.
         grace: ending::LONGEST,
-        handover: (!socket.is_empty()).then(|| Handover { socket: socket.clone(), receives: upgrade }),
+        handover: !model.listen.handover.is_empty(),
         hosts: hosts(model),
     }
 }

@@ -42,8 +42,17 @@ Environment:
 impl Sources {
     /// Layer and check everything.
     pub(super) fn load(&self) -> Result<Effective, Problems> {
+        config::load(&self.sources())
+    }
+
+    /// The same while this runs.
+    pub(super) fn load_again(&self, running: &Model) -> Result<Effective, Problems> {
+        config::load_again(&self.sources(), running)
+    }
+
+    fn sources(&self) -> config::Sources {
         let text = |os: std::ffi::OsString| os.to_string_lossy().into_owned();
-        config::load(&config::Sources {
+        config::Sources {
             file: self.config.clone(),
             environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
             flags: Flags {
@@ -51,7 +60,7 @@ impl Sources {
                 admin: self.admin.clone(),
                 upstreams: self.upstream.clone(),
             },
-        })
+        }
     }
 
     /// What to call the source in a sentence.
@@ -86,5 +95,7 @@ pub(super) fn warnings(model: &Model) -> Vec<String> {
             ));
         }
     }
+    warnings
+        .extend(model.notes().map(|(_, note)| format!("{} = \"{}\": {}", note.key, note.path, note.says)));
     warnings
 }

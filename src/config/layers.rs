@@ -15,7 +15,9 @@ use figment::{Figment, Metadata, Profile, Provider};
 use toml_edit::{ImDocument, Item, TableLike, Value as Toml};
 
 use super::keys::{self, KEYS, Key, Kind};
-use super::{ENV_LOG, ENV_PREFIX, Effective, Line, Model, Place, Problem, Problems, Sources, checks, tls};
+use super::{
+    ENV_LOG, ENV_PREFIX, Effective, Line, Model, Place, Problem, Problems, Sources, checks, files, tls,
+};
 
 /// One step into the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -342,9 +344,9 @@ fn upstream_tls(toml: &Toml) -> Result<Value, String> {
 }
 
 /// The file as a layer.
-fn file(path: &FilePath, problems: &mut Vec<Problem>) -> Layer {
+fn file(path: &FilePath, again: bool, problems: &mut Vec<Problem>) -> Layer {
     let mut layer = Layer::new("file");
-    let text = match std::fs::read_to_string(path) {
+    let text = match files::toml(path, again) {
         Ok(text) => text,
         Err(error) => {
             let says = format!("cannot be read ({error}); give the path of a TOML file");
@@ -731,10 +733,10 @@ fn as_toml(value: &Value) -> String {
 }
 
 /// See [`super::load`].
-pub(super) fn load(sources: &Sources) -> Result<Effective, Problems> {
+pub(super) fn load(sources: &Sources, running: Option<&Model>) -> Result<Effective, Problems> {
     let mut problems = Vec::new();
     let file_layer = match &sources.file {
-        Some(path) => file(path, &mut problems),
+        Some(path) => file(path, running.is_some(), &mut problems),
         None => Layer::new("file"),
     };
     let environment = environment(&sources.environment, &mut problems);
@@ -776,7 +778,7 @@ pub(super) fn load(sources: &Sources) -> Result<Effective, Problems> {
         .deserialize()
         .map_err(|error| Problems(vec![Problem::new(Place::Default, "", error.to_string())]))?;
     let mut found = checks::check(&model, &places);
-    found.extend(tls::read(&mut model, &places));
+    found.extend(tls::read(&mut model, running, &places));
     if found.is_empty() { Ok(Effective { model, lines }) } else { Err(Problems(found)) }
 }
 

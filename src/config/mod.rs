@@ -3,6 +3,7 @@
 //! value came from, or the [`Problems`] that stop the start.
 
 mod checks;
+mod files;
 mod keys;
 mod layers;
 mod model;
@@ -74,5 +75,13 @@ pub struct Effective {
 /// # Errors
 /// All that is wrong, each with its place, its key, the bad value and what would be right.
 pub fn load(sources: &Sources) -> Result<Effective, Problems> {
-    layers::load(sources)
+    layers::load(sources, None)
+}
+
+/// The same once more, for a process that runs: what it has in effect already is no reason to refuse the rest.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_again(sources: &Sources, running: &Model) -> Result<Effective, Problems> {
+    layers::load(sources, Some(running))
 }

@@ -136,14 +136,14 @@ pub struct Upstream {
 #[serde(untagged)]
 enum Written {
     Plain(String),
-    Table { address: String, weight: Option<u32>, http2: Option<Http2>, tls: Option<UpstreamTls> },
+    Table { address: String, weight: Option<u32>, http2: Option<Http2>, tls: Option<Box<UpstreamTls>> },
 }
 
 impl From<Written> for Upstream {
     fn from(written: Written) -> Self {
         let (address, weight, http2, tls) = match written {
             Written::Plain(address) => (address, None, None, None),
-            Written::Table { address, weight, http2, tls } => (address, weight, http2, tls),
+            Written::Table { address, weight, http2, tls } => (address, weight, http2, tls.map(|tls| *tls)),
         };
         Self { address, weight: weight.unwrap_or(1), http2: http2.unwrap_or_default(), tls }
     }

@@ -14,6 +14,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::time::ASN1Time;
 
+use super::files::Pass;
 use super::layers::Places;
 use super::model::{ListenTls, Model, UpstreamTls};
 use super::problem::{Place, Problem};
@@ -48,6 +49,8 @@ pub struct Files {
     /// DER; empty: what the system trusts.
     pub ca: Vec<Vec<u8>>,
     pub client: Option<Identity>,
+    /// What is taken although it is outside its time, or was left out because of that.
+    pub notes: Vec<Fault>,
     print: u64,
 }
 
@@ -58,6 +61,8 @@ pub struct ListenFiles {
     pub identities: Vec<Identity>,
     /// Who signs clients' certificates; empty: nobody is asked for one.
     pub client_ca: Vec<Vec<u8>>,
+    /// As [`Files::notes`].
+    pub notes: Vec<Fault>,
     print: u64,
 }
 
@@ -165,11 +170,43 @@ impl Model {
     /// Every owner of files whose contents are not those in effect, with what they hold now.
     #[must_use]
     pub fn changed_files(&self) -> Vec<Reading> {
+        let (pass, known) = (Pass::new(), self.in_effect());
         let all = self.owners().filter_map(|of| {
-            let (contents, print) = self.contents(of)?;
-            (contents.print() != print).then(|| self.reading(of, &contents))
+            let (contents, print) = self.contents(of, &pass)?;
+            (contents.print() != print).then(|| self.reading(of, &contents, &known))
         });
         all.collect()
+    }
+
+    /// What is said about files that are in effect.
+    pub fn notes(&self) -> impl Iterator<Item = (Owner, &Fault)> {
+        self.owners().flat_map(|of| {
+            let notes = match of {
+                Owner::Listen => Some(&self.listen.tls.files.notes),
+                Owner::Upstream { .. } => self.upstream_tls(of).map(|tls| &tls.files.notes),
+            };
+            notes.into_iter().flatten().map(move |note| (of, note))
+        })
+    }
+
+    /// Every certificate in effect.
+    fn in_effect(&self) -> Known<'_> {
+        let mut all = HashSet::new();
+        for of in self.owners() {
+            match of {
+                Owner::Listen => {
+                    let files = &self.listen.tls.files;
+                    all.extend(files.identities.iter().flat_map(|identity| &identity.chain));
+                    all.extend(&files.client_ca);
+                }
+                Owner::Upstream { .. } => {
+                    let Some(files) = self.upstream_tls(of).map(|tls| &tls.files) else { continue };
+                    all.extend(files.client.iter().flat_map(|identity| &identity.chain));
+                    all.extend(&files.ca);
+                }
+            }
+        }
+        all.into_iter().map(Vec::as_slice).collect()
     }
 
     /// From here on the files hold this.
@@ -237,28 +274,29 @@ impl Model {
     }
 
     /// The contents of the files and what they were when they were last taken; nothing where there is no TLS.
-    fn contents(&self, of: Owner) -> Option<(Contents, u64)> {
+    fn contents(&self, of: Owner, pass: &Pass) -> Option<(Contents, u64)> {
         match of {
             Owner::Listen => {
                 let tls = &self.listen.tls;
-                Some((Contents::read(tls.paths()), tls.files.print))
+                Some((Contents::read(tls.paths(), pass), tls.files.print))
             }
             Owner::Upstream { .. } => {
                 let tls = self.upstream_tls(of)?;
                 let paths = [&tls.ca, &tls.client_cert, &tls.client_key];
-                Some((Contents::read(paths.map(String::as_str)), tls.files.print))
+                Some((Contents::read(paths.map(String::as_str), pass), tls.files.print))
             }
         }
     }
 
-    fn reading(&self, of: Owner, contents: &Contents) -> Reading {
+    fn reading(&self, of: Owner, contents: &Contents, known: &Known<'_>) -> Reading {
         let found = match of {
-            Owner::Listen => listen(&self.listen.tls, contents).map(Found::Listen),
+            Owner::Listen => listen(&self.listen.tls, contents, known).map(Found::Listen),
             Owner::Upstream { host, upstream } => {
                 let tls = self.upstream_tls(of);
-                let files = tls.map_or_else(|| Ok(Files::default()), |tls| upstream_files(tls, contents));
+                let files =
+                    tls.map_or_else(|| Ok(Files::default()), |tls| upstream_files(tls, contents, known));
                 let at = format!("hosts[{host}].upstreams[{upstream}].tls");
-                files.map(Found::Upstream).map_err(|fault| vec![fault.at(&at)])
+                files.map(|files| Found::Upstream(files.noted(&at))).map_err(|fault| vec![fault.at(&at)])
             }
         };
         Reading { of, print: contents.print(), found }
@@ -266,11 +304,12 @@ impl Model {
 }
 
 /// Reads every file that the model names.
-pub(super) fn read(model: &mut Model, places: &Places) -> Vec<Problem> {
+pub(super) fn read(model: &mut Model, running: Option<&Model>, places: &Places) -> Vec<Problem> {
     let mut problems = Vec::new();
+    let (pass, known) = (Pass::new(), running.map(Model::in_effect).unwrap_or_default());
     for of in model.owners().collect::<Vec<_>>() {
-        let Some((contents, _)) = model.contents(of) else { continue };
-        match model.reading(of, &contents).found {
+        let Some((contents, _)) = model.contents(of, &pass) else { continue };
+        match model.reading(of, &contents, &known).found {
             Ok(found) => model.take_files(of, found),
             Err(faults) => problems.extend(faults.into_iter().map(|fault| fault.problem(of, places))),
         }
@@ -311,7 +350,17 @@ impl Fault {
 /// Why, and in words.
 type Wrong = (Cause, String);
 
-fn listen(tls: &ListenTls, contents: &Contents) -> Result<ListenFiles, Vec<Fault>> {
+/// Certificates in effect, in DER. One that ran out is served on, and so it may be read again.
+type Known<'a> = HashSet<&'a [u8]>;
+
+impl Files {
+    fn noted(mut self, table: &str) -> Self {
+        self.notes = self.notes.into_iter().map(|note| note.at(table)).collect();
+        self
+    }
+}
+
+fn listen(tls: &ListenTls, contents: &Contents, known: &Known<'_>) -> Result<ListenFiles, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut files = ListenFiles { print: contents.print(), ..ListenFiles::default() };
     if tls.cert.is_empty() {
@@ -326,7 +375,7 @@ fn listen(tls: &ListenTls, contents: &Contents) -> Result<ListenFiles, Vec<Fault
             .chain(tls.certificates.iter().map(|pair| (&pair.cert, &pair.key)));
         for (n, (cert, key)) in pairs.enumerate() {
             let names = tls.pair(n);
-            match pair((&names.0, cert), (&names.1, key), contents) {
+            match pair((&names.0, cert), (&names.1, key), contents, known, &mut files.notes) {
                 Ok(identity) if n > 0 && identity.names().is_empty() => {
                     let says =
                         "names no host that it is for (subjectAltName); only `cert` may be without one";
@@ -337,31 +386,36 @@ fn listen(tls: &ListenTls, contents: &Contents) -> Result<ListenFiles, Vec<Fault
             }
         }
         if !tls.client_ca.is_empty() {
-            match authorities(&tls.client_ca, contents) {
-                Ok(ca) => files.client_ca = ca,
+            match authorities(&tls.client_ca, contents, known) {
+                Ok(taken) => files.client_ca = taken.all("client_ca", &tls.client_ca, &mut files.notes),
                 Err(wrong) => faults.push(Fault::new("client_ca", &tls.client_ca, wrong)),
             }
         }
     }
     if faults.is_empty() {
+        files.notes = files.notes.into_iter().map(|note| note.at("listen.tls")).collect();
         Ok(files)
     } else {
         Err(faults.into_iter().map(|fault| fault.at("listen.tls")).collect())
     }
 }
 
-fn upstream_files(tls: &UpstreamTls, contents: &Contents) -> Result<Files, Fault> {
+fn upstream_files(tls: &UpstreamTls, contents: &Contents, known: &Known<'_>) -> Result<Files, Fault> {
+    let mut notes = Vec::new();
     let ca = if tls.ca.is_empty() {
         Vec::new()
     } else {
-        certificates(&tls.ca, contents).map_err(|wrong| Fault::new("ca", &tls.ca, wrong))?
+        let taken = certificates(&tls.ca, contents).and_then(|read| trusted(read, known));
+        taken.map_err(|wrong| Fault::new("ca", &tls.ca, wrong))?.all("ca", &tls.ca, &mut notes)
     };
     let client = if tls.client_cert.is_empty() && tls.client_key.is_empty() {
         None
     } else {
-        Some(pair(("client_cert", &tls.client_cert), ("client_key", &tls.client_key), contents)?)
+        let (cert, key) =
+            (("client_cert", tls.client_cert.as_str()), ("client_key", tls.client_key.as_str()));
+        Some(pair(cert, key, contents, known, &mut notes)?)
     };
-    Ok(Files { ca, client, print: contents.print() })
+    Ok(Files { ca, client, notes, print: contents.print() })
 }
 
 /// A certificate and the key beside it, each with the name of its key in the configuration.
@@ -369,6 +423,8 @@ fn pair(
     (cert_key, cert): (&str, &str),
     (key_key, key): (&str, &str),
     contents: &Contents,
+    known: &Known<'_>,
+    notes: &mut Vec<Fault>,
 ) -> Result<Identity, Fault> {
     let missing = |name: &str, beside: &str, what: &str| {
         let beside = beside.rsplit('.').next().unwrap_or(beside);
@@ -381,7 +437,8 @@ fn pair(
     if key.is_empty() {
         return Err(missing(key_key, cert_key, "key"));
     }
-    let chain = certificates(cert, contents).map_err(|wrong| Fault::new(cert_key, cert, wrong))?;
+    let taken = certificates(cert, contents).and_then(|read| chain(read, known));
+    let chain = taken.map_err(|wrong| Fault::new(cert_key, cert, wrong))?.all(cert_key, cert, notes);
     let wrong_key = |wrong| Fault::new(key_key, key, wrong);
     let der = private_key(key, contents).map_err(wrong_key)?;
     identity(chain, &der).map_err(wrong_key)
@@ -391,11 +448,10 @@ fn pair(
 struct Contents(Vec<(String, Result<Vec<u8>, String>)>);
 
 impl Contents {
-    fn read<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+    fn read<'a>(paths: impl IntoIterator<Item = &'a str>, pass: &Pass) -> Self {
         let mut known = HashSet::new();
         let paths = paths.into_iter().filter(|path| !path.is_empty() && known.insert(*path));
-        let read = |path: &str| std::fs::read(Path::new(path)).map_err(|error| error.to_string());
-        Self(paths.map(|path| (path.to_owned(), read(path))).collect())
+        Self(paths.map(|path| (path.to_owned(), pass.read(Path::new(path)))).collect())
     }
 
     fn get(&self, path: &str) -> Result<&[u8], Wrong> {
@@ -418,8 +474,28 @@ impl Contents {
     }
 }
 
-/// Every certificate of a PEM file, none of them outside its time.
-fn certificates(path: &str, contents: &Contents) -> Result<Vec<Vec<u8>>, Wrong> {
+/// One certificate of a file.
+struct Read {
+    der: Vec<u8>,
+    /// It is outside its time.
+    wrong: Option<Wrong>,
+}
+
+/// What is used of a file, and what is to be said about it.
+struct Taken {
+    ders: Vec<Vec<u8>>,
+    notes: Vec<Wrong>,
+}
+
+impl Taken {
+    fn all(self, key: &str, path: &str, notes: &mut Vec<Fault>) -> Vec<Vec<u8>> {
+        notes.extend(self.notes.into_iter().map(|wrong| Fault::new(key, path, wrong)));
+        self.ders
+    }
+}
+
+/// Every certificate of a PEM file, at least one.
+fn certificates(path: &str, contents: &Contents) -> Result<Vec<Read>, Wrong> {
     let pem = contents.get(path)?;
     let unusable = |says: String| (Cause::Unusable, says);
     let mut all = Vec::new();
@@ -428,13 +504,12 @@ fn certificates(path: &str, contents: &Contents) -> Result<Vec<Vec<u8>>, Wrong> 
         let (_, read) = X509Certificate::from_der(&der)
             .map_err(|_| unusable("holds a certificate that cannot be read".into()))?;
         let validity = read.validity();
-        if !validity.is_valid() {
+        let wrong = (!validity.is_valid()).then(|| {
             let (from, to) = (validity.not_before, validity.not_after);
             let cause = if ASN1Time::now() < from { Cause::NotYetValid } else { Cause::Expired };
-            let says = format!("holds a certificate that is valid from {from} to {to} only; renew it");
-            return Err((cause, says));
-        }
-        all.push(der.to_vec());
+            (cause, format!("holds a certificate that is valid from {from} to {to} only; renew it"))
+        });
+        all.push(Read { der: der.to_vec(), wrong });
     }
     if all.is_empty() {
         return Err(unusable("holds no certificate; write the path of a PEM file with one".into()));
@@ -442,16 +517,62 @@ fn certificates(path: &str, contents: &Contents) -> Result<Vec<Vec<u8>>, Wrong> 
     Ok(all)
 }
 
+/// A certificate and those beside it. The leaf decides whether it can be used; another one that ran out, such as an old
+/// root that was signed across, is left out: clients that find it in their way have none without it.
+fn chain(read: Vec<Read>, known: &Known<'_>) -> Result<Taken, Wrong> {
+    let mut taken = Taken { ders: Vec::new(), notes: Vec::new() };
+    for (n, Read { der, wrong }) in read.into_iter().enumerate() {
+        match wrong {
+            Some(wrong) if n == 0 && !known.contains(der.as_slice()) => return Err(wrong),
+            Some((Cause::Expired, says)) if n > 0 => {
+                taken.notes.push((Cause::Expired, format!("{says}; it is left out")));
+                continue;
+            }
+            Some((cause, says)) => taken.notes.push((cause, format!("{says}; it is in use all the same"))),
+            None => {}
+        }
+        taken.ders.push(der);
+    }
+    Ok(taken)
+}
+
+/// Certificates of those who are believed. One that ran out is left out, as long as another is left.
+fn trusted(read: Vec<Read>, known: &Known<'_>) -> Result<Taken, Wrong> {
+    let is_any_valid = read.iter().any(|one| one.wrong.is_none());
+    let mut taken = Taken { ders: Vec::new(), notes: Vec::new() };
+    let mut first = None;
+    for Read { der, wrong } in read {
+        match wrong {
+            Some((Cause::Expired, says)) if is_any_valid => {
+                taken.notes.push((Cause::Expired, format!("{says}; it is left out")));
+                continue;
+            }
+            Some(wrong) if !is_any_valid && !known.contains(der.as_slice()) => {
+                first = first.or(Some(wrong));
+                continue;
+            }
+            // One that is not valid yet was put there before its time comes.
+            Some((cause, says)) => taken.notes.push((cause, format!("{says}; it is in use all the same"))),
+            None => {}
+        }
+        taken.ders.push(der);
+    }
+    match first {
+        Some(wrong) if taken.ders.is_empty() => Err(wrong),
+        _ => Ok(taken),
+    }
+}
+
 /// Certificates of those who sign others'.
-fn authorities(path: &str, contents: &Contents) -> Result<Vec<Vec<u8>>, Wrong> {
-    let all = certificates(path, contents)?;
+fn authorities(path: &str, contents: &Contents, known: &Known<'_>) -> Result<Taken, Wrong> {
+    let taken = trusted(certificates(path, contents)?, known)?;
     let mut roots = RootCertStore::empty();
-    for der in &all {
+    for der in &taken.ders {
         roots.add(CertificateDer::from(der.as_slice())).map_err(|error| {
             (Cause::Unusable, format!("holds a certificate that no other can be checked by ({error})"))
         })?;
     }
-    Ok(all)
+    Ok(taken)
 }
 
 fn private_key(path: &str, contents: &Contents) -> Result<PrivateKeyDer<'static>, Wrong> {

@@ -64,6 +64,7 @@ pub struct Certificates {
     failures: IntCounterVec,
     reloads: IntCounterVec,
     refused: IntGaugeVec,
+    outside: IntGaugeVec,
 }
 
 impl Certificates {
@@ -94,11 +95,20 @@ impl Certificates {
                 ),
                 &["use"],
             )?,
+            outside: IntGaugeVec::new(
+                opts(
+                    "certificates_outside_their_time",
+                    "Certificates outside their time in files that are taken all the same: those beside a leaf and in bundles \
+                     are left out, and those in effect already stay.",
+                ),
+                &["use"],
+            )?,
         };
         for of in Owner::USES {
             // A first step is to be seen as one.
             new.reloads.with_label_values(&[of]).reset();
             new.refused.with_label_values(&[of]).set(0);
+            new.outside.with_label_values(&[of]).set(0);
             for cause in Cause::ALL {
                 new.failures.with_label_values(&[of, cause.as_str()]).reset();
             }
@@ -106,12 +116,13 @@ impl Certificates {
         Ok(new)
     }
 
-    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 4] {
+    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 5] {
         [
             Box::new(self.expiry.clone()),
             Box::new(self.failures.clone()),
             Box::new(self.reloads.clone()),
             Box::new(self.refused.clone()),
+            Box::new(self.outside.clone()),
         ]
     }
 
@@ -145,6 +156,15 @@ impl Certificates {
             self.refused.with_label_values(&[of]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         self.lock().refused = refused;
+    }
+
+    /// One for each certificate outside its time in files that are in effect.
+    pub fn outside_their_time(&self, owners: impl Iterator<Item = Owner>) {
+        let owners: Vec<_> = owners.map(Owner::as_str).collect();
+        for of in Owner::USES {
+            let count = owners.iter().filter(|owner| **owner == of).count();
+            self.outside.with_label_values(&[of]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     #[must_use]

@@ -15,6 +15,7 @@ use prometheus::{
 use super::Lane;
 use super::certificates::Certificates;
 use super::groups::{AddressState, Addresses, Groups};
+use super::handshakes::Handshakes;
 use super::lane::unix_now;
 use super::reloads::Told;
 use crate::normalize::{Binding, Mode};
@@ -39,30 +40,6 @@ const MOST_INTERFACES: usize = 64;
 const LONGEST_PATH: usize = 256;
 /// The lane of interfaces that are beyond these bounds.
 const MORE: &str = "more";
-
-/// How a TLS handshake with a client ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handshake {
-    Done,
-    /// Nothing in common, a certificate that was missing or not believed, a client that went away.
-    Failed,
-    /// What came was something else, such as plain HTTP.
-    NotTls,
-    Timeout,
-}
-
-impl Handshake {
-    const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::NotTls, Self::Timeout];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::NotTls => "not_tls",
-            Self::Timeout => "timeout",
-        }
-    }
-}
 
 /// Every metric of one process, in its own registry.
 #[derive(Debug)]
@@ -93,7 +70,7 @@ pub struct Metrics {
     card_age: GaugeVec,
     config_reloads: IntCounterVec,
     config_ok: IntGauge,
-    handshakes: IntCounterVec,
+    handshakes: Handshakes,
     pub(super) certificates: Certificates,
     pub(super) reloads: Told,
     pub(super) card_rewrites: IntCounterVec,
@@ -269,11 +246,7 @@ impl Metrics {
                 "config_last_reload_successful",
                 "1; 0 while the last reading of the configuration was refused and the one before is in effect.",
             )?,
-            handshakes: counters(
-                "tls_handshakes_total",
-                "TLS handshakes with clients, by how they ended.",
-                &["result"],
-            )?,
+            handshakes: Handshakes::new()?,
             certificates: Certificates::new()?,
             reloads: Told::new(started),
             started,
@@ -286,14 +259,11 @@ impl Metrics {
             // A first step is to be seen as one.
             metrics.config_reloads.with_label_values(&[result]).reset();
         }
-        for result in Handshake::ALL {
-            metrics.handshakes.with_label_values(&[result.as_str()]).reset();
-        }
-        for collector in metrics.certificates.collectors() {
+        let handshakes = metrics.handshakes.collectors();
+        for collector in handshakes.into_iter().chain(metrics.certificates.collectors()) {
             metrics.registry.register(collector)?;
         }
-        let all: [Box<dyn Collector>; 30] = [
-            Box::new(metrics.handshakes.clone()),
+        let all: [Box<dyn Collector>; 29] = [
             Box::new(metrics.config_reloads.clone()),
             Box::new(metrics.config_ok.clone()),
             Box::new(metrics.span_batches.clone()),
@@ -382,9 +352,10 @@ impl Metrics {
         self.reloads.set(unix_now(), refused);
     }
 
-    /// A client's TLS handshake ended.
-    pub fn handshake(&self, result: Handshake) {
-        self.handshakes.with_label_values(&[result.as_str()]).inc();
+    /// How TLS handshakes with clients end.
+    #[must_use]
+    pub fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
     }
 
     /// What is known of certificates and their files.

@@ -5,6 +5,7 @@ mod access;
 mod admin;
 pub mod certificates;
 pub mod groups;
+mod handshakes;
 mod lane;
 pub mod log;
 mod metrics;
@@ -20,8 +21,9 @@ mod trend;
 
 pub use admin::{Admin, Reload, Shown};
 pub use groups::{Addresses, Groups};
+pub use handshakes::HandshakeFailure;
 pub use lane::{Finished, InFlight, Lane, UpstreamFailure, unix_now};
-pub use metrics::{Handshake, Metrics};
+pub use metrics::Metrics;
 pub use readiness::Readiness;
 pub use rule_text::says_by_id as rule_says;
 pub use trend::Minute;

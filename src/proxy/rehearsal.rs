@@ -90,7 +90,7 @@ pub fn hosts_of(hosts: Vec<settings::Host>) -> Hosts {
         tls: None,
         services: 1,
         grace: Duration::ZERO,
-        handover: None,
+        handover: false,
         hosts,
     };
     Hosts::new(&settings, &Metrics::new())

@@ -500,7 +500,7 @@ mod tests {
             tls: None,
             services: 1,
             grace: Duration::ZERO,
-            handover: None,
+            handover: false,
             hosts,
         };
         Hosts::new(&settings, &Metrics::new())

@@ -7,14 +7,13 @@ use pingora::apps::HttpServerOptions;
 use pingora::connectors::ConnectorOptions;
 use pingora::listeners::{L4BufferSettings, ListenerConfig, TcpSocketOptions};
 use pingora::proxy::ProxyServiceBuilder;
-use pingora::server::configuration::{Opt, ServerConf};
-use pingora::server::{ExecutionPhase, RunArgs, Server, ShutdownSignalWatch};
-use pingora::services::ServiceWithDependents;
+use pingora::server::configuration::ServerConf;
+use pingora::server::{RunArgs, Server, ShutdownSignalWatch};
 use pingora::services::background::background_service;
 use pingora::services::listening::Service;
+use pingora::services::{ServiceHandle, ServiceWithDependents};
 
-use tokio::sync::broadcast;
-
+use super::handover::{self, Keeper, Sockets};
 use super::health::Checker;
 use super::routes::Hosts;
 use super::service::{self, Shell};
@@ -33,6 +32,10 @@ pub struct Assembly {
     server: Server,
     hosts: Arc<Hosts>,
     tls: Arc<Terminator>,
+    sockets: Arc<Sockets>,
+    /// What knows the sockets that are there before anything listens.
+    keeper: ServiceHandle,
+    names: Vec<String>,
 }
 
 impl Assembly {
@@ -49,7 +52,7 @@ impl Assembly {
     pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, String> {
         let tls = Arc::new(Terminator::new(metrics));
         tls.replace(settings.tls.as_ref())?;
-        let mut conf = ServerConf {
+        let conf = ServerConf {
             threads: 1,
             work_stealing: false,
             upstream_keepalive_pool_size: POOL,
@@ -61,22 +64,32 @@ impl Assembly {
             graceful_shutdown_timeout_seconds: Some(RUNTIME_EXIT_S),
             ..ServerConf::default()
         };
-        let mut opt = Opt::default();
-        if let Some(handover) = &settings.handover {
-            conf.upgrade_sock.clone_from(&handover.socket);
-            opt.upgrade = handover.receives;
-        }
-        let mut server = Server::new_with_opt_and_conf(opt, conf);
-        // Waits for the sockets of the process before, if it is to receive them.
+        let mut server = Server::new_with_opt_and_conf(None, conf);
         server.bootstrap();
 
         let hosts = Arc::new(Hosts::new(settings, metrics));
-        for index in 0..services(settings) {
-            server.add_service(service(&server.configuration, &hosts, &tls, &settings.listen, index));
+        let sockets = Arc::<Sockets>::default();
+        let keeper = server.add_service(Keeper(sockets.clone()));
+        let names: Vec<_> = (0..services(settings)).map(|index| respelled(&settings.listen, index)).collect();
+        for (index, name) in names.iter().enumerate() {
+            let service = service(&server.configuration, &hosts, &tls, name, index);
+            server.add_service(service).add_dependency(&keeper);
         }
         // Not one per service: every address is asked once.
         server.add_service(background_service("health checks", Checker::new(&hosts)));
-        Ok(Self { server, hosts, tls })
+        Ok(Self { server, hosts, tls, sockets, keeper, names })
+    }
+
+    /// The listening sockets, for whoever hands them over or takes them.
+    #[must_use]
+    pub fn sockets(&self) -> Arc<Sockets> {
+        self.sockets.clone()
+    }
+
+    /// The names that the proxy's sockets have among them.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// How connections are met, for whoever changes it later.
@@ -91,12 +104,6 @@ impl Assembly {
         self.hosts.clone()
     }
 
-    /// Tells how far a shutdown or a hand-over is.
-    #[must_use]
-    pub fn phases(&self) -> broadcast::Receiver<ExecutionPhase> {
-        self.server.watch_execution_phase()
-    }
-
     /// Pingora's configuration, for building further services.
     #[must_use]
     pub fn configuration(&self) -> Arc<ServerConf> {
@@ -105,10 +112,11 @@ impl Assembly {
 
     /// Runs one more service in the same process.
     pub fn add(&mut self, service: Box<dyn ServiceWithDependents>) {
-        self.server.add_boxed_service(service);
+        // It may listen, too.
+        self.server.add_boxed_service(service).add_dependency(&self.keeper);
     }
 
-    /// Runs until `SIGTERM` (graceful), `SIGINT` (at once) or `SIGQUIT` (hand over) was received.
+    /// Runs until `SIGTERM` (graceful) or `SIGINT` (at once) was received.
     pub fn run(self) {
         self.server.run(RunArgs::default());
     }
@@ -136,23 +144,13 @@ pub fn run(
     Ok(())
 }
 
-/// Sockets that Pingora hands over at the most, one kept for the admin pages.
-const HANDED_SOCKETS: usize = 32 - 1;
-/// Bytes of all their names, less those for the admin pages' and what is between them.
-const HANDED_NAMES: usize = 2048 - 300;
+/// Services that fit into a hand-over, beside the admin pages.
+const HANDED_SOCKETS: usize = handover::MOST - 1;
 
 /// How many services there are: no more than can be handed over, where that is wanted.
 fn services(settings: &Settings) -> usize {
     let wanted = settings.services.max(1);
-    if settings.handover.is_none() {
-        return wanted;
-    }
-    let mut names = 0;
-    let fits = (0..wanted.min(HANDED_SOCKETS)).take_while(|index| {
-        names += settings.listen.len() + index + 1;
-        names <= HANDED_NAMES
-    });
-    fits.count().max(1)
+    if settings.handover { wanted.min(HANDED_SOCKETS) } else { wanted }
 }
 
 /// The pieces of one service: connections arrive at [`front::enter`], requests leave on [`joined`] connections.
@@ -160,7 +158,7 @@ fn service(
     conf: &Arc<ServerConf>,
     hosts: &Arc<Hosts>,
     tls: &Arc<Terminator>,
-    listen: &str,
+    address: &str,
     index: usize,
 ) -> Service<front::Proxy> {
     let known = hosts.clone();
@@ -178,7 +176,6 @@ fn service(
     // Pingora puts 64 KiB before every connection's reads. Heads and bodies are read into buffers of their own; TLS
     // (rustls reads four KiB at a time) would gain on large uploads, and pay with the buffer of every idle connection.
     let unbuffered = L4BufferSettings::default().read(0);
-    let address = respelled(listen, index);
     service.add_listener(ListenerConfig::tcp(address).tcp_socket_options(socket).l4_buffer(unbuffered));
     service.threads = Some(1);
     service
@@ -197,7 +194,6 @@ mod tests {
     use std::net::ToSocketAddrs;
     use std::time::Duration;
 
-    use super::super::settings::Handover;
     use super::*;
 
     #[test]
@@ -211,21 +207,18 @@ mod tests {
         assert!(respelled("localhost:9", 3).to_socket_addrs().is_ok());
     }
 
-    /// What Pingora sends in one message has room for these sockets and names.
+    /// What is sent in one message has room for these sockets.
     #[test]
     fn no_more_services_than_can_be_handed_over() {
-        let settings = |listen: &str, handover| Settings {
-            listen: listen.into(),
+        let settings = |handover| Settings {
+            listen: "0.0.0.0:8080".into(),
             tls: None,
             services: 64,
             grace: Duration::ZERO,
             handover,
             hosts: Vec::new(),
         };
-        let handover = || Some(Handover { socket: "/run/x/s".into(), receives: false });
-        assert_eq!(services(&settings("0.0.0.0:8080", None)), 64);
-        assert_eq!(services(&settings("0.0.0.0:8080", handover())), HANDED_SOCKETS);
-        let long = format!("{}:8080", "a".repeat(253));
-        assert_eq!(services(&settings(&long, handover())), 6);
+        assert_eq!(services(&settings(false)), 64);
+        assert_eq!(services(&settings(true)), HANDED_SOCKETS);
     }
 }

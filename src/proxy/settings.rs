@@ -18,8 +18,8 @@ pub struct Settings {
     pub services: usize,
     /// How long a shutdown waits for requests in flight.
     pub grace: Duration,
-    /// How a new process takes this one's place; `None`: it cannot.
-    pub handover: Option<Handover>,
+    /// A new process can take this one's place: there are no more services than sockets can be handed over.
+    pub handover: bool,
     pub hosts: Vec<Host>,
 }
 
@@ -41,15 +41,6 @@ pub struct ClientCertificates {
     pub ca: Vec<Vec<u8>>,
     /// Nobody comes in without one.
     pub required: bool,
-}
-
-/// Listening sockets go from one process to the next over this.
-#[derive(Debug, Clone)]
-pub struct Handover {
-    /// The Unix socket they are sent over, in a directory of the service's own.
-    pub socket: String,
-    /// This process takes over from one that runs.
-    pub receives: bool,
 }
 
 /// One host behind the proxy.

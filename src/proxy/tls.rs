@@ -20,14 +20,14 @@ use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::layer::pass_on;
 use super::settings::ListenTls;
 use crate::config::Identity;
-use crate::observe::{Handshake, Metrics};
+use crate::observe::{HandshakeFailure, Metrics};
 
 /// How long a client may take for its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,17 +71,75 @@ impl Terminator {
             stream.try_peek(&mut first).await.ok()?;
             Some(acceptor.tls_handshake(Beneath(stream)).await)
         };
-        let (result, stream) = match tokio::time::timeout(PATIENCE, shake).await {
+        let failure = match tokio::time::timeout(PATIENCE, shake).await {
             Ok(None) => return None,
-            Ok(Some(Ok(stream))) => (Handshake::Done, Some(stream)),
-            Ok(Some(Err(_))) if first != HANDSHAKE_RECORD => (Handshake::NotTls, None),
-            Ok(Some(Err(_))) => (Handshake::Failed, None),
-            Err(_) => (Handshake::Timeout, None),
+            Ok(Some(Ok(stream))) => {
+                self.metrics.handshakes().done();
+                return Some(Box::new(stream));
+            }
+            Ok(Some(Err(_))) if first != HANDSHAKE_RECORD => HandshakeFailure::NotTls,
+            Ok(Some(Err(error))) => cause(&error.to_string()),
+            Err(_) => HandshakeFailure::Timeout,
         };
-        self.metrics.handshake(result);
-        stream.map(|stream| Box::new(stream) as Stream)
+        tracing::debug!(cause = failure.as_str(), "no TLS handshake");
+        self.metrics.handshakes().failed(failure);
+        None
     }
 }
+
+/// What the errors of rustls begin with, for those that say more than their kind; the tests hold the words.
+const BEGINNINGS: [(&str, HandshakeFailure); 7] = [
+    ("received fatal alert", HandshakeFailure::RefusedByClient),
+    ("peer is incompatible", HandshakeFailure::NothingInCommon),
+    ("peer misbehaved", HandshakeFailure::Protocol),
+    ("received corrupt message", HandshakeFailure::Protocol),
+    ("received unexpected message", HandshakeFailure::Protocol),
+    ("received unexpected handshake message", HandshakeFailure::Protocol),
+    ("tls handshake eof", HandshakeFailure::Closed),
+];
+
+/// Why there was no handshake. Pingora keeps no more of it than the text.
+fn cause(says: &str) -> HandshakeFailure {
+    let invalid = |error| rustls::Error::InvalidCertificate(error).to_string();
+    let is = |error: &rustls::Error| says.contains(&error.to_string());
+    let gone = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionAborted];
+    if let Some((_, cause)) = BEGINNINGS.iter().find(|(words, _)| says.contains(words)) {
+        *cause
+    } else if is(&rustls::Error::NoCertificatesPresented) {
+        HandshakeFailure::NoClientCertificate
+    } else if [CertificateError::UnknownIssuer, CertificateError::BadSignature]
+        .into_iter()
+        .any(|error| says.contains(&invalid(error)))
+    {
+        // A signature that is wrong is that of another issuer by the same name, such as one whose key has changed.
+        HandshakeFailure::UnknownIssuer
+    } else if [CertificateError::Expired, CertificateError::NotValidYet]
+        .into_iter()
+        .any(|error| says.contains(&invalid(error)))
+        || OUTSIDE_ITS_TIME.iter().any(|words| says.contains(words))
+    {
+        HandshakeFailure::Expired
+    } else if says.contains(INVALID) {
+        HandshakeFailure::ClientCertificate
+    } else if is(&rustls::Error::NoApplicationProtocol) {
+        HandshakeFailure::NothingInCommon
+    } else if is(&rustls::Error::DecryptError) || is(&rustls::Error::PeerSentOversizedRecord) {
+        HandshakeFailure::Protocol
+    } else if gone.into_iter().any(|kind| says.contains(&io::Error::from(kind).to_string()))
+        || OS_GONE.iter().any(|words| says.contains(words))
+    {
+        HandshakeFailure::Closed
+    } else {
+        HandshakeFailure::Other
+    }
+}
+
+/// What every error about a client's certificate begins with…
+const INVALID: &str = "invalid peer certificate";
+/// …and goes on with, where it names the times.
+const OUTSIDE_ITS_TIME: [&str; 2] = ["certificate expired:", "certificate not valid yet:"];
+/// As the system says it.
+const OS_GONE: [&str; 2] = ["Connection reset by peer", "Broken pipe"];
 
 /// What rustls and Pingora need.
 fn acceptor(tls: &ListenTls) -> Result<Acceptor, String> {
@@ -275,5 +333,56 @@ impl AsyncRead for Beneath {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{AlertDescription, Error, InvalidMessage, PeerIncompatible, PeerMisbehaved};
+
+    use super::*;
+
+    /// The words are those of rustls; should it choose others, this says so.
+    #[test]
+    fn causes_of_failed_handshakes_are_told_apart() {
+        let now = rustls::pki_types::UnixTime::now();
+        let invalid = Error::InvalidCertificate;
+        for (error, expected) in [
+            (Error::NoCertificatesPresented, HandshakeFailure::NoClientCertificate),
+            (invalid(CertificateError::UnknownIssuer), HandshakeFailure::UnknownIssuer),
+            (invalid(CertificateError::BadSignature), HandshakeFailure::UnknownIssuer),
+            (invalid(CertificateError::Expired), HandshakeFailure::Expired),
+            (
+                invalid(CertificateError::ExpiredContext { time: now, not_after: now }),
+                HandshakeFailure::Expired,
+            ),
+            (
+                invalid(CertificateError::NotValidYetContext { time: now, not_before: now }),
+                HandshakeFailure::Expired,
+            ),
+            (invalid(CertificateError::BadEncoding), HandshakeFailure::ClientCertificate),
+            (Error::AlertReceived(AlertDescription::UnknownCA), HandshakeFailure::RefusedByClient),
+            (
+                Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon),
+                HandshakeFailure::NothingInCommon,
+            ),
+            (Error::NoApplicationProtocol, HandshakeFailure::NothingInCommon),
+            (Error::PeerMisbehaved(PeerMisbehaved::TooMuchEarlyDataReceived), HandshakeFailure::Protocol),
+            (Error::InvalidMessage(InvalidMessage::InvalidContentType), HandshakeFailure::Protocol),
+            (
+                Error::InappropriateMessage {
+                    expect_types: vec![rustls::ContentType::Handshake],
+                    got_type: rustls::ContentType::Alert,
+                },
+                HandshakeFailure::Protocol,
+            ),
+            (Error::DecryptError, HandshakeFailure::Protocol),
+            (Error::HandshakeNotComplete, HandshakeFailure::Other),
+        ] {
+            let says = format!("TLSHandshakeFailure context: tls connect error: {error}");
+            assert_eq!(cause(&says), expected, "{says}");
+        }
+        let reset = io::Error::from_raw_os_error(104);
+        assert_eq!(cause(&format!("tls connect error: {reset}")), HandshakeFailure::Closed);
     }
 }

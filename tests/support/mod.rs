@@ -54,7 +54,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
         tls: None,
         services: 1,
         grace: Duration::ZERO,
-        handover: None,
+        handover: false,
         hosts: vec![Host {
             name: "legacy".into(),
             upstreams: upstreams.iter().map(|at| Upstream::new(at.to_string())).collect(),

@@ -27,7 +27,7 @@ pub struct Signed {
     pub cert: String,
     pub key: String,
     pub der: Vec<u8>,
-    key_der: Vec<u8>,
+    pub key_der: Vec<u8>,
 }
 
 /// From and until the first of January of these years.
@@ -38,8 +38,14 @@ pub const NOT_YET: Years = (2089, 2090);
 
 impl Authority {
     pub fn new() -> Self {
+        Self::of(VALID)
+    }
+
+    pub fn of(years: Years) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
+        params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap();
         Self { issuer: Issuer::new(params, key), certificate }

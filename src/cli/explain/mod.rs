@@ -243,7 +243,7 @@ fn hosts(args: &Args, asked: &Asked, notes: &mut Vec<String>) -> Result<Hosts, S
     let effective = effective.map_err(|problems| {
         problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\na2a-errata: ")
     })?;
-    let mut settings = settings(&effective.model, false);
+    let mut settings = settings(&effective.model);
     if args.card.is_some() && settings.hosts.iter().all(|host| !host.interfaces.is_empty()) {
         notes
             .push("--card is not looked at: every host of the configuration lists its interfaces".to_owned());
