@@ -16,7 +16,7 @@ use super::run;
 use super::sources::Sources;
 use crate::config::{Effective, Model, Owner, Problems};
 use crate::observe::{Metrics, Readiness, Shown};
-use crate::proxy::{Hosts, Terminator};
+use crate::proxy::{Admission, Hosts, Terminator};
 
 /// What a new configuration reaches.
 pub(super) struct Reloader {
@@ -25,6 +25,7 @@ pub(super) struct Reloader {
     current: Mutex<Current>,
     hosts: Arc<Hosts>,
     tls: Arc<Terminator>,
+    admission: Arc<Admission>,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     shown: Arc<Shown>,
@@ -42,6 +43,7 @@ impl Reloader {
         model: Model,
         hosts: Arc<Hosts>,
         tls: Arc<Terminator>,
+        admission: Arc<Admission>,
         metrics: Arc<Metrics>,
         readiness: Arc<Readiness>,
         shown: Arc<Shown>,
@@ -49,7 +51,7 @@ impl Reloader {
         let changes = Changes::default();
         changes.tell(&model, &metrics);
         let current = Mutex::new(Current { model, changes });
-        Self { sources, current, hosts, tls, metrics, readiness, shown }
+        Self { sources, current, hosts, tls, admission, metrics, readiness, shown }
     }
 
     /// Reads the configuration and puts it into effect. Says what changed, or everything that is wrong.
@@ -108,6 +110,7 @@ impl Reloader {
             self.meet_connections(&effective.model);
             self.metrics.certificates().taken(Owner::Listen);
         }
+        self.admission.replace(run::bounds(&effective.model));
         self.hosts.replace(&run::hosts(&effective.model));
         self.readiness.replace(self.hosts.known());
         // What a card taught in between was set on the list before.
@@ -158,6 +161,9 @@ fn changes(old: &Model, new: &Model) -> String {
         .collect();
     if old.listen.tls != new.listen.tls {
         says.push("changed: listen.tls".to_owned());
+    }
+    if run::bounds(old) != run::bounds(new) {
+        says.push("changed: limits and timeouts".to_owned());
     }
     if says.is_empty() { "no host changed".to_owned() } else { says.join("; ") }
 }

@@ -25,8 +25,8 @@ use crate::observe::log::{self, Format, Level};
 use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
 use crate::proxy::{
-    self, Assembly, Balance, CardReader, ClientCertificates, Ejection, Group, Handover, Health, Http2,
-    InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls,
+    self, Assembly, Balance, Bounds, CardReader, ClientCertificates, Ejection, Group, Handover, Health,
+    Http2, InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls,
 };
 
 /// Run the proxy.
@@ -127,6 +127,7 @@ pub fn run(args: &Args) -> ExitCode {
         model.clone(),
         hosts.clone(),
         assembly.tls(),
+        assembly.admission(),
         metrics.clone(),
         readiness.clone(),
         shown.clone(),
@@ -425,7 +426,10 @@ pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
         authorities: host.authorities.clone(),
         policy: Arc::new(host.policy()),
         interfaces: host.interfaces(),
-        limits: Limits { request_bytes: host.limits.request_bytes },
+        limits: Limits {
+            request_bytes: host.limits.request_bytes,
+            response_header_bytes: host.limits.response_header_bytes,
+        },
         timeouts: Timeouts {
             connect: millis(host.timeouts.connect),
             read: millis(host.timeouts.read),
@@ -442,6 +446,20 @@ pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
     model.hosts.iter().map(host).collect()
 }
 
+/// What clients may take.
+pub(super) fn bounds(model: &Model) -> Bounds {
+    let (limits, timeouts) = (&model.client_limits, &model.client_timeouts);
+    Bounds {
+        held_bytes: limits.held_bytes,
+        connections: limits.connections,
+        concurrent_streams: limits.concurrent_streams,
+        request_header_bytes: limits.request_header_bytes,
+        requests_per_second: limits.requests_per_second,
+        request_headers: Duration::from_millis(timeouts.request_headers),
+        keep_alive: Duration::from_millis(timeouts.keep_alive),
+    }
+}
+
 /// What the proxy needs of the configuration.
 pub(super) fn settings(model: &Model, upgrade: bool) -> Settings {
     let socket = &model.listen.handover;
@@ -452,6 +470,7 @@ pub(super) fn settings(model: &Model, upgrade: bool) -> Settings {
         // `ending` ends the process before.
         grace: ending::LONGEST,
         handover: (!socket.is_empty()).then(|| Handover { socket: socket.clone(), receives: upgrade }),
+        bounds: bounds(model),
         hosts: hosts(model),
     }
 }

@@ -15,6 +15,7 @@ use super::Lane;
 use super::certificates::Certificates;
 use super::groups::{AddressState, Addresses, Groups};
 use super::lane::unix_now;
+use super::limits::Limits;
 use super::reloads::Told;
 use crate::normalize::{Binding, Mode};
 
@@ -74,7 +75,7 @@ pub struct Metrics {
     pub(super) dropped: IntCounterVec,
     pub(super) collapsed: IntCounterVec,
     pub(super) overflows: IntCounter,
-    pub(super) held: IntGauge,
+    limits: Limits,
     pub(super) added: Histogram,
     pub(super) upstream: Histogram,
     pub(super) upstream_failures: IntCounterVec,
@@ -123,7 +124,7 @@ pub(super) fn counters(name: &str, help: &str, labels: &[&str]) -> prometheus::R
     IntCounterVec::new(opts(name, help), labels)
 }
 
-fn gauge(name: &str, help: &str) -> prometheus::Result<IntGauge> {
+pub(super) fn gauge(name: &str, help: &str) -> prometheus::Result<IntGauge> {
     IntGauge::with_opts(opts(name, help))
 }
 
@@ -182,7 +183,7 @@ impl Metrics {
                 "overflows_total",
                 "Answers over the byte cap or the intake.",
             ))?,
-            held: gauge("held_bytes", "Bytes of hosts' answers held back right now.")?,
+            limits: Limits::new()?,
             added: histogram(
                 "added_seconds",
                 "Time holding an answer added, from the host's last needed byte to the first written.",
@@ -289,7 +290,10 @@ impl Metrics {
         for collector in metrics.certificates.collectors() {
             metrics.registry.register(collector)?;
         }
-        let all: [Box<dyn Collector>; 30] = [
+        for collector in metrics.limits.collectors() {
+            metrics.registry.register(collector)?;
+        }
+        let all: [Box<dyn Collector>; 29] = [
             Box::new(metrics.handshakes.clone()),
             Box::new(metrics.config_reloads.clone()),
             Box::new(metrics.config_ok.clone()),
@@ -309,7 +313,6 @@ impl Metrics {
             Box::new(metrics.dropped.clone()),
             Box::new(metrics.collapsed.clone()),
             Box::new(metrics.overflows.clone()),
-            Box::new(metrics.held.clone()),
             Box::new(metrics.added.clone()),
             Box::new(metrics.upstream.clone()),
             Box::new(metrics.inflight.clone()),
@@ -382,6 +385,12 @@ impl Metrics {
     /// A client's TLS handshake ended.
     pub fn handshake(&self, result: Handshake) {
         self.handshakes.with_label_values(&[result.as_str()]).inc();
+    }
+
+    /// What clients take.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// What is known of certificates and their files.

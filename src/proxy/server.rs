@@ -15,6 +15,7 @@ use pingora::services::listening::Service;
 
 use tokio::sync::broadcast;
 
+use super::admission::Admission;
 use super::health::Checker;
 use super::routes::Hosts;
 use super::service::{self, Shell};
@@ -33,6 +34,7 @@ pub struct Assembly {
     server: Server,
     hosts: Arc<Hosts>,
     tls: Arc<Terminator>,
+    admission: Arc<Admission>,
 }
 
 impl Assembly {
@@ -71,18 +73,32 @@ impl Assembly {
         server.bootstrap();
 
         let hosts = Arc::new(Hosts::new(settings, metrics));
+        let admission = Admission::new(settings.bounds, metrics);
         for index in 0..services(settings) {
-            server.add_service(service(&server.configuration, &hosts, &tls, &settings.listen, index));
+            server.add_service(service(
+                &server.configuration,
+                &hosts,
+                &tls,
+                &admission,
+                &settings.listen,
+                index,
+            ));
         }
         // Not one per service: every address is asked once.
         server.add_service(background_service("health checks", Checker::new(&hosts)));
-        Ok(Self { server, hosts, tls })
+        Ok(Self { server, hosts, tls, admission })
     }
 
     /// How connections are met, for whoever changes it later.
     #[must_use]
     pub fn tls(&self) -> Arc<Terminator> {
         self.tls.clone()
+    }
+
+    /// What clients may take, for whoever changes it later.
+    #[must_use]
+    pub fn admission(&self) -> Arc<Admission> {
+        self.admission.clone()
     }
 
     /// The hosts behind the proxy, for whoever learns their interfaces later (I-1).
@@ -160,6 +176,7 @@ fn service(
     conf: &Arc<ServerConf>,
     hosts: &Arc<Hosts>,
     tls: &Arc<Terminator>,
+    admission: &Arc<Admission>,
     listen: &str,
     index: usize,
 ) -> Service<front::Proxy> {
@@ -168,9 +185,9 @@ fn service(
     let connector = joined::Connector::new(ConnectorOptions::from_server_conf(conf), is_wanted);
     let mut options = HttpServerOptions::default();
     options.force_custom = true;
-    let mut service = ProxyServiceBuilder::new(conf, Shell::new(hosts.clone()))
+    let mut service = ProxyServiceBuilder::new(conf, Shell::new(hosts.clone(), admission.clone()))
         .name(format!("proxy-{index}"))
-        .custom(connector, front::enter(hosts, tls))
+        .custom(connector, front::enter(hosts, tls, admission))
         .server_options(options)
         .build();
     let mut socket = TcpSocketOptions::default();
@@ -197,7 +214,7 @@ mod tests {
     use std::net::ToSocketAddrs;
     use std::time::Duration;
 
-    use super::super::settings::Handover;
+    use super::super::settings::{Bounds, Handover};
     use super::*;
 
     #[test]
@@ -220,6 +237,7 @@ mod tests {
             services: 64,
             grace: Duration::ZERO,
             handover,
+            bounds: Bounds::default(),
             hosts: Vec::new(),
         };
         let handover = || Some(Handover { socket: "/run/x/s".into(), receives: false });
