@@ -16,7 +16,7 @@ use super::run;
 use super::sources::Sources;
 use crate::config::{Effective, Model, Owner, Problems};
 use crate::observe::{Metrics, Readiness, Shown};
-use crate::proxy::{Admission, Hosts, Terminator};
+use crate::proxy::{Admission, Assembly, Hosts, Terminator};
 
 /// What a new configuration reaches.
 pub(super) struct Reloader {
@@ -41,13 +41,12 @@ impl Reloader {
     pub(super) fn new(
         sources: Sources,
         model: Model,
-        hosts: Arc<Hosts>,
-        tls: Arc<Terminator>,
-        admission: Arc<Admission>,
+        assembly: &Assembly,
         metrics: Arc<Metrics>,
         readiness: Arc<Readiness>,
         shown: Arc<Shown>,
     ) -> Self {
+        let (hosts, tls, admission) = (assembly.hosts(), assembly.tls(), assembly.admission());
         let changes = Changes::default();
         changes.tell(&model, &metrics);
         let current = Mutex::new(Current { model, changes });

@@ -125,9 +125,7 @@ pub fn run(args: &Args) -> ExitCode {
     let reloader = Arc::new(Reloader::new(
         args.sources.clone(),
         model.clone(),
-        hosts.clone(),
-        assembly.tls(),
-        assembly.admission(),
+        &assembly,
         metrics.clone(),
         readiness.clone(),
         shown.clone(),
