@@ -28,7 +28,7 @@ fn keys_that_are_none() {
         (format!("[listn]\n{HOST}"), "FILE:1:2: listn: unknown key; did you mean `listen`?"),
         (
             format!("verbose = true\n{HOST}"),
-            "FILE:1:1: verbose: unknown key; known here are `listen`, `admin`, `traces`, `hosts`",
+            "FILE:1:1: verbose: unknown key; known here are `listen`, `admin`, `limits`, `timeouts`, `traces`, `hosts`",
         ),
         (
             format!("{HOST}floor_ms = 5\n"),
@@ -322,7 +322,7 @@ fn variables_that_are_wrong() {
         (
             "A2A_ERRATA_LISTEN_ADDRESS",
             "x",
-            "environment A2A_ERRATA_LISTEN_ADDRESS: listen_address: unknown key; known here are `listen`, `admin`, `traces`, `hosts`",
+            "environment A2A_ERRATA_LISTEN_ADDRESS: listen_address: unknown key; known here are `listen`, `admin`, `limits`, `timeouts`, `traces`, `hosts`",
         ),
         (
             "A2A_ERRATA_LISTEN__ADDRESS",

@@ -87,12 +87,14 @@ enum Becomes {
     Fault,
     /// 400 as text, where not even the path can be told; as above otherwise.
     Text,
+    /// 431 as text.
+    Long,
     /// One request at the host with this framing, and one answer; the connection may be used again.
     One(&'static str),
     /// The same, and the connection is closed: what follows may have been meant as something else.
     OneAndClose(&'static str),
 }
-use Becomes::{Fault, One, OneAndClose, Text};
+use Becomes::{Fault, Long, One, OneAndClose, Text};
 
 const CHUNKED: &str = "transfer-encoding: chunked";
 const SIZED: &str = "content-length: 129";
@@ -111,10 +113,12 @@ fn check(cases: Vec<(&str, String, Becomes)>) {
             .filter(|line| line.starts_with("content-length") || line.starts_with("transfer-encoding"))
             .collect();
         let answers = seen.matches("HTTP/1.1 ").count();
-        let refused = seen.starts_with("HTTP/1.1 400 ") && answers == 1 && closed && requests.is_empty();
+        let with = if becomes == Long { "HTTP/1.1 431 " } else { "HTTP/1.1 400 " };
+        let refused = seen.starts_with(with) && answers == 1 && closed && requests.is_empty();
         let right = match becomes {
             Fault => refused && seen.contains("\"code\":-32600") && seen.contains("\"id\":null"),
             Text => refused && seen.ends_with("Bad Request"),
+            Long => refused && seen.ends_with("Request Header Fields Too Large"),
             One(way) | OneAndClose(way) => {
                 seen.starts_with("HTTP/1.1 200 ")
                     && answers == 1
@@ -232,7 +236,7 @@ fn heads_are_read_strictly() {
         ("200 headers", sized(&many(200)), One(SIZED)),
         ("a flood of headers", sized(&many(2000)), Text),
         ("60 KiB in one header", sized(&format!("X: {}\r\n", "a".repeat(60 << 10))), One(SIZED)),
-        ("1 MiB in one header", sized(&format!("X: {}\r\n", "a".repeat(1 << 20))), Text),
+        ("1 MiB in one header", sized(&format!("X: {}\r\n", "a".repeat(1 << 20))), Long),
         ("HTTP/2.0 in words", line("POST /a2a HTTP/2.0"), Text),
         ("HTTP/1.2", line("POST /a2a HTTP/1.2"), Text),
         ("HTTP/0.9", "GET /a2a\r\n\r\n".into(), Text),

@@ -16,7 +16,7 @@ use super::run;
 use super::sources::Sources;
 use crate::config::{Effective, Model, Owner, Problems};
 use crate::observe::{Metrics, Readiness, Shown};
-use crate::proxy::{Hosts, Terminator};
+use crate::proxy::{Admission, Assembly, Hosts, Terminator};
 
 /// What a new configuration reaches.
 pub(super) struct Reloader {
@@ -27,6 +27,7 @@ pub(super) struct Reloader {
     current: Mutex<Current>,
     hosts: Arc<Hosts>,
     tls: Arc<Terminator>,
+    admission: Arc<Admission>,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     shown: Arc<Shown>,
@@ -44,16 +45,16 @@ impl Reloader {
     pub(super) fn new(
         sources: Sources,
         model: Model,
-        hosts: Arc<Hosts>,
-        tls: Arc<Terminator>,
+        assembly: &Assembly,
         metrics: Arc<Metrics>,
         readiness: Arc<Readiness>,
         shown: Arc<Shown>,
     ) -> Self {
+        let (hosts, tls, admission) = (assembly.hosts(), assembly.tls(), assembly.admission());
         let changes = Changes::default();
         changes.tell(&model, &metrics);
         let current = Mutex::new(Current { model, changes, reloads: 0 });
-        Self { sources, turn: Mutex::new(()), current, hosts, tls, metrics, readiness, shown }
+        Self { sources, turn: Mutex::new(()), current, hosts, tls, admission, metrics, readiness, shown }
     }
 
     /// Reads the configuration and puts it into effect. Says what changed, or everything that is wrong.
@@ -130,6 +131,7 @@ impl Reloader {
             self.meet_connections(&effective.model);
             self.metrics.certificates().taken(Owner::Listen);
         }
+        self.admission.replace(run::bounds(&effective.model));
         self.hosts.replace(&run::hosts(&effective.model));
         self.readiness.replace(self.hosts.known());
         // What a card taught in between was set on the list before.
@@ -180,6 +182,9 @@ fn changes(old: &Model, new: &Model) -> String {
         .collect();
     if old.listen.tls != new.listen.tls {
         says.push("changed: listen.tls".to_owned());
+    }
+    if run::bounds(old) != run::bounds(new) {
+        says.push("changed: limits and timeouts".to_owned());
     }
     if says.is_empty() { "no host changed".to_owned() } else { says.join("; ") }
 }

@@ -26,8 +26,8 @@ use crate::observe::log::{self, Format, Level};
 use crate::observe::spans;
 use crate::observe::{Admin, Metrics, Readiness, Shown};
 use crate::proxy::{
-    self, Assembly, Balance, CardReader, ClientCertificates, Ejection, Group, Health, Http2, InterfaceMode,
-    Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls, Waiting,
+    self, Assembly, Balance, Bounds, CardReader, ClientCertificates, Ejection, Group, Health, Http2,
+    InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls, Waiting,
 };
 
 /// Run the proxy.
@@ -128,8 +128,7 @@ pub fn run(args: &Args) -> ExitCode {
     let reloader = Arc::new(Reloader::new(
         args.sources.clone(),
         model.clone(),
-        hosts.clone(),
-        assembly.tls(),
+        &assembly,
         metrics.clone(),
         readiness.clone(),
         shown.clone(),
@@ -413,7 +412,10 @@ pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
         authorities: host.authorities.clone(),
         policy: Arc::new(host.policy()),
         interfaces: host.interfaces(),
-        limits: Limits { request_bytes: host.limits.request_bytes },
+        limits: Limits {
+            request_bytes: host.limits.request_bytes,
+            response_header_bytes: host.limits.response_header_bytes,
+        },
         timeouts: Timeouts {
             connect: millis(host.timeouts.connect),
             read: millis(host.timeouts.read),
@@ -430,6 +432,20 @@ pub(super) fn hosts(model: &Model) -> Vec<proxy::Host> {
     model.hosts.iter().map(host).collect()
 }
 
+/// What clients may take.
+pub(super) fn bounds(model: &Model) -> Bounds {
+    let (limits, timeouts) = (&model.client_limits, &model.client_timeouts);
+    Bounds {
+        held_bytes: limits.held_bytes,
+        connections: limits.connections,
+        concurrent_streams: limits.concurrent_streams,
+        request_header_bytes: limits.request_header_bytes,
+        requests_per_second: limits.requests_per_second,
+        request_headers: Duration::from_millis(timeouts.request_headers),
+        keep_alive: Duration::from_millis(timeouts.keep_alive),
+    }
+}
+
 /// What the proxy needs of the configuration.
 pub(super) fn settings(model: &Model) -> Settings {
     Settings {
@@ -439,6 +455,7 @@ pub(super) fn settings(model: &Model) -> Settings {
         // `ending` ends the process before.
         grace: ending::LONGEST,
         handover: !model.listen.handover.is_empty(),
+        bounds: bounds(model),
         hosts: hosts(model),
     }
 }

@@ -49,6 +49,11 @@ const fn must(path: &'static str, kind: Kind) -> Key {
 
 /// Bodies are held in memory: a gibibyte is the most that can be meant.
 const MOST_BYTES: i64 = 1 << 30;
+/// Streams of one HTTP/2 connection, as its setting can say (RFC 9113, 5.1.2).
+const MOST_STREAMS: i64 = (1 << 31) - 1;
+/// What an ordinary head needs, and what Pingora reads of one.
+const LEAST_HEADER: i64 = 4096;
+const MOST_HEADER: i64 = (1 << 20) - 1;
 /// A day, in milliseconds.
 const DAY_MS: i64 = 86_400_000;
 /// Smallest `response_cap_bytes` (C-1).
@@ -74,6 +79,15 @@ pub const KEYS: &[Key] = &[
     must("admin", Kind::Table),
     key("admin.address", Kind::Text(address_or_off), "\"127.0.0.1:9464\""),
     key("admin.allow_remote", Kind::Flag, "false"),
+    must("limits", Kind::Table),
+    key("limits.held_bytes", Kind::Number(1 << 16, i64::MAX), "67108864"),
+    key("limits.connections", Kind::Number(0, 10_000_000), "20000"),
+    key("limits.concurrent_streams", Kind::Number(1, MOST_STREAMS), "100"),
+    key("limits.request_header_bytes", Kind::Number(LEAST_HEADER, MOST_HEADER), "65536"),
+    key("limits.requests_per_second", Kind::Number(0, 1_000_000), "0"),
+    must("timeouts", Kind::Table),
+    key("timeouts.request_headers_ms", Kind::Number(1, DAY_MS), "10000"),
+    key("timeouts.keep_alive_ms", Kind::Number(1000, DAY_MS), "60000"),
     must("traces", Kind::Table),
     key("traces.otlp_url", Kind::Text(otlp_url), "\"\""),
     key("traces.sample_percent", Kind::Number(0, 100), "100"),
@@ -111,6 +125,7 @@ pub const KEYS: &[Key] = &[
     key("hosts[].cap.success", Kind::Flag, "false"),
     must("hosts[].limits", Kind::Table),
     key("hosts[].limits.request_bytes", Kind::Number(1, i64::MAX), "67108864"),
+    key("hosts[].limits.response_header_bytes", Kind::Number(LEAST_HEADER, MOST_HEADER), "1048575"),
     key("hosts[].public_url", Kind::Text(public_url), "\"\""),
     must("hosts[].card", Kind::Table),
     key("hosts[].card.refresh_s", Kind::Number(1, 86_400), "60"),

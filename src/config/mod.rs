@@ -18,9 +18,9 @@ pub use checks::is_loopback;
 pub(crate) use keys::nearest;
 pub use keys::{KEYS, Key, Kind};
 pub use model::{
-    Admin, Balance, Binding, Cap, Card, CertificatePair, ClientAuth, Disclosure, Ejection, Health, Host,
-    Http2, Interface, InterfaceMode, Limits, Listen, ListenTls, Messages, Mode, Model, Oracle, Timeouts,
-    Traces, Upstream, UpstreamTls,
+    Admin, Balance, Binding, Cap, Card, CertificatePair, ClientAuth, ClientLimits, ClientTimeouts,
+    Disclosure, Ejection, Health, Host, Http2, Interface, InterfaceMode, Limits, Listen, ListenTls, Messages,
+    Mode, Model, Oracle, Timeouts, Traces, Upstream, UpstreamTls,
 };
 pub use problem::{Place, Problem, Problems};
 pub use schema::schema;

@@ -14,6 +14,10 @@ use crate::normalize;
 pub struct Model {
     pub listen: Listen,
     pub admin: Admin,
+    #[serde(rename = "limits")]
+    pub client_limits: ClientLimits,
+    #[serde(rename = "timeouts")]
+    pub client_timeouts: ClientTimeouts,
     pub traces: Traces,
     pub hosts: Vec<Host>,
 }
@@ -84,6 +88,30 @@ pub struct Admin {
     pub address: String,
     /// Others than this machine may reach it.
     pub allow_remote: bool,
+}
+
+/// What all clients together, or one of them, may take.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientLimits {
+    pub held_bytes: u64,
+    /// Zero: as many as the system allows.
+    pub connections: usize,
+    /// Of one HTTP/2 connection.
+    pub concurrent_streams: u32,
+    pub request_header_bytes: u32,
+    /// Of one address; zero: any number.
+    pub requests_per_second: u32,
+}
+
+/// How long clients may take. Milliseconds each.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientTimeouts {
+    #[serde(rename = "request_headers_ms")]
+    pub request_headers: u64,
+    #[serde(rename = "keep_alive_ms")]
+    pub keep_alive: u64,
 }
 
 /// Export of spans.
@@ -248,6 +276,7 @@ pub struct Cap {
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     pub request_bytes: u64,
+    pub response_header_bytes: usize,
 }
 
 /// How the agent card is read (I-1).

@@ -253,6 +253,19 @@ impl CardRewrite {
         }
     }
 
+    /// There is no room for the card (`limits.held_bytes`). As it is it would send clients past the proxy.
+    pub fn shed(&mut self) -> bool {
+        if !self.is_holding() {
+            return false;
+        }
+        if self.is_observing {
+            self.release(Output::PassRest);
+        } else {
+            self.answer(Failure::NoRoom.own_answer());
+        }
+        true
+    }
+
     /// In plain text: the URL is no interface (P-1).
     pub fn answer(&mut self, own: OwnAnswer) {
         self.reset_answer();

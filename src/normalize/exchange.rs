@@ -305,6 +305,28 @@ impl Exchange {
         }
     }
 
+    /// There is no room for what is held (`limits.held_bytes`): decide now, by what is known of it, as where the host
+    /// breaks off; what that does not decide is a 503. `false` if nothing is held.
+    pub fn shed(&mut self) -> bool {
+        let observes = self.is_observing();
+        match &mut self.phase {
+            Phase::Holding(_) | Phase::Streaming(_) if observes => {
+                self.phase = Phase::Passing; // only the verdict is given up (I-5)
+                self.out.push_back(Output::PassRest);
+            }
+            Phase::Holding(_) => self.over(Over::Failed(Failure::NoRoom)),
+            Phase::Due(held, over) => {
+                *over = Over::Failed(Failure::NoRoom);
+                if !self.if_call {
+                    held.let_go();
+                }
+            }
+            Phase::Streaming(_) => self.shed_stream(),
+            Phase::Waiting | Phase::OwnDue(_) | Phase::Passing | Phase::Finished => return false,
+        }
+        true
+    }
+
     /// The host gave no answer: write the proxy's own. Only while nothing was written.
     pub fn answer(&mut self, own: OwnAnswer) {
         self.reset_answer();
@@ -414,6 +436,9 @@ impl Exchange {
                     Over::End if whole => held.finish_unscanned(),
                     Over::End => held.finish_scan(),
                     Over::Failed(_) | Over::Intake => held.catch_up(),
+                }
+                if over == Over::Failed(Failure::NoRoom) && !self.if_call {
+                    held.let_go();
                 }
                 if over == Over::End && !whole && self.is_plain_success(&held) {
                     self.send_as_is(held.pieces, Output::End);
@@ -531,11 +556,11 @@ impl Exchange {
     fn send_unjudged(&mut self, pieces: Vec<Bytes>, over: Over) {
         match over {
             Over::End => self.send_as_is(pieces, Output::End),
-            Over::Intake => {
+            Over::Intake | Over::Failed(Failure::NoRoom) => {
                 self.phase = Phase::Passing;
                 self.send_as_is(pieces, Output::PassRest);
             }
-            Over::Failed(_) => self.send_as_is(pieces, Output::Abort),
+            Over::Failed(Failure::Closed | Failure::TimedOut) => self.send_as_is(pieces, Output::Abort),
         }
     }
 
@@ -562,10 +587,9 @@ impl Exchange {
         self.send(status, headers, body);
     }
 
-    pub(super) fn write_own(&mut self, own: OwnAnswer) {
-        self.phase = Phase::Finished;
+    /// An answer of the proxy's own, in the interface's binding (P-1).
+    pub(super) fn own_body(&self, own: OwnAnswer, outcome: &mut Outcome) -> Vec<u8> {
         let call = self.reader.call();
-        let mut outcome = std::mem::take(&mut self.outcome);
         outcome.rules.insert(Rule::P1);
         let frame = Frame {
             binding: self.binding,
@@ -577,10 +601,16 @@ impl Exchange {
             merged: self.merged,
         };
         let fault = Fault::new(own.kind(), own.status());
-        let shaped = frame.shape(&fault, Additions::ALL, &mut outcome);
+        let shaped = frame.shape(&fault, Additions::ALL, outcome);
         let over = shaped.body.len() > self.policy.response_cap_bytes;
-        let body = if over { frame.without_id(&fault).body } else { shaped.body };
         outcome.verdict = own.verdict();
+        if over { frame.without_id(&fault).body } else { shaped.body }
+    }
+
+    pub(super) fn write_own(&mut self, own: OwnAnswer) {
+        self.phase = Phase::Finished;
+        let mut outcome = std::mem::take(&mut self.outcome);
+        let body = self.own_body(own, &mut outcome);
         self.outcome = outcome;
         let mut headers = HeaderMap::with_capacity(4);
         if let Some(seconds) = own.retry_after() {

@@ -89,6 +89,16 @@ impl ExtendedCard {
         self.pump();
     }
 
+    pub fn shed(&mut self) -> bool {
+        if self.card.is_holding() && self.card.wants_whole() {
+            self.answer(Failure::NoRoom.own_answer());
+            return true;
+        }
+        let is_shed = self.card.shed() | self.exchange.shed();
+        self.pump();
+        is_shed
+    }
+
     pub fn answer(&mut self, own: OwnAnswer) {
         self.reset_answer();
         self.exchange.answer(own);

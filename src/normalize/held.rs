@@ -15,7 +15,7 @@ use crate::protocol::scan::Scanner;
 use crate::protocol::tree::{self, Document};
 
 /// A body that ends within this many bytes is judged whole (F-9).
-pub(super) const JUDGED_WHOLE: usize = 4096;
+pub const JUDGED_WHOLE: usize = 4096;
 
 /// The host's answer while it is held.
 pub(super) struct Held {
@@ -92,6 +92,13 @@ impl Held {
             }
         }
         self.pieces.push(bytes);
+    }
+
+    /// Gives up the bytes; what was read of them stays known.
+    pub(super) fn let_go(&mut self) {
+        self.pieces = Vec::new();
+        self.decoded = Vec::new();
+        self.raw_len = 0;
     }
 
     /// Scans what waits for it.

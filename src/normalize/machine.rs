@@ -128,6 +128,14 @@ impl Machine {
         }
     }
 
+    pub fn shed(&mut self) -> bool {
+        match self {
+            Self::Exchange(exchange) => exchange.shed(),
+            Self::Extended(extended) => extended.shed(),
+            Self::Card(card) => card.shed(),
+        }
+    }
+
     pub fn answer(&mut self, own: OwnAnswer) {
         match self {
             Self::Exchange(exchange) => exchange.answer(own),

@@ -26,6 +26,7 @@ mod weigh;
 pub use card_rewrite::{CardFate, CardRewrite};
 pub use exchange::{Exchange, RequestFacts};
 pub use extended_card::ExtendedCard;
+pub use held::JUDGED_WHOLE;
 pub use interface::{Binding, Interface, Target};
 pub use machine::Machine;
 pub use outcome::{DroppedKind, Outcome, Rule, RuleSet, Verdict};

@@ -43,6 +43,8 @@ pub enum Failure {
     Closed,
     /// Silent for longer than allowed.
     TimedOut,
+    /// Not the host's doing: there is no room to hold it (`limits.held_bytes`).
+    NoRoom,
 }
 
 /// An answer of the proxy's own (P-1).
@@ -58,6 +60,8 @@ pub enum OwnAnswer {
     RequestTooLarge,
     /// 400: the request's framing is unreadable.
     BadRequest,
+    /// 429 with `Retry-After: 1`: more than `limits.requests_per_second` of one address.
+    TooManyRequests,
     /// 508: `Via` names this instance.
     Loop,
     /// 408: the client did not finish its request in time.
@@ -72,6 +76,7 @@ impl Failure {
         match self {
             Self::Closed => OwnAnswer::BadGateway,
             Self::TimedOut => OwnAnswer::GatewayTimeout,
+            Self::NoRoom => OwnAnswer::Unavailable,
         }
     }
 }
@@ -83,6 +88,7 @@ impl OwnAnswer {
             Self::BadRequest => 400,
             Self::RequestTimeout => 408,
             Self::RequestTooLarge => 413,
+            Self::TooManyRequests => 429,
             Self::Internal => 500,
             Self::BadGateway => 502,
             Self::Unavailable => 503,
@@ -94,7 +100,7 @@ impl OwnAnswer {
     /// Seconds after which trying again makes sense.
     #[must_use]
     pub fn retry_after(self) -> Option<u64> {
-        (self == Self::Unavailable).then_some(1)
+        matches!(self, Self::Unavailable | Self::TooManyRequests).then_some(1)
     }
 
     /// Refused if it is the client's fault, not the host's.
@@ -107,6 +113,7 @@ impl OwnAnswer {
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::RequestTooLarge => Kind::Refusal(Refusal::PayloadTooLarge),
+            Self::TooManyRequests => Kind::Refusal(Refusal::RateLimited),
             Self::BadRequest | Self::RequestTimeout => Kind::Rpc(RpcError::InvalidRequest),
             _ => Kind::Rpc(RpcError::Internal),
         }

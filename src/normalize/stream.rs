@@ -419,6 +419,14 @@ impl Exchange {
         self.outcome = merge(before, &outcome);
         let shaped = match judged {
             Judged::Pass | Judged::AsIs => return self.pass_event(),
+            Judged::CutOff(Failure::NoRoom) if !first => {
+                // The stream goes on without this event's own words.
+                let mut outcome = std::mem::take(&mut self.outcome);
+                let own = Failure::NoRoom.own_answer();
+                let shaped = Shaped { status: own.status(), body: self.own_body(own, &mut outcome) };
+                self.outcome = outcome;
+                shaped
+            }
             Judged::CutOff(failure) => return self.fail_stream(failure),
             Judged::Answer(shaped) => shaped,
         };
@@ -433,7 +441,7 @@ impl Exchange {
         let event = sse::with_data(framing, &stream.held, payload, name);
         stream.held.clear();
         stream.replaced = true;
-        if over == Over::Intake {
+        if over != Over::End {
             stream.doing = Doing::Skipping;
         }
         self.open_rewritten_stream();
@@ -543,7 +551,9 @@ impl Exchange {
         self.phase = Phase::Streaming(stream);
         let Some(due) = due else { return };
         let evidence = match (&self.phase, due.over) {
-            (Phase::Streaming(stream), Over::Intake) => Some(stream.reading.watch.watch.evidence()),
+            (Phase::Streaming(stream), Over::Intake | Over::Failed(_)) => {
+                Some(stream.reading.watch.watch.evidence())
+            }
             _ => None,
         };
         self.judge_event(evidence, due.over);
@@ -595,6 +605,27 @@ impl Exchange {
         }
     }
 
+    /// There is no room for what is held of the stream: an event in the making, or what came before the first one.
+    pub(super) fn shed_stream(&mut self) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        let no_room = Failure::NoRoom;
+        if let Some(due) = &mut stream.due {
+            due.over = Over::Failed(no_room);
+            due.backlog = Vec::new();
+            due.failed = Some(no_room); // what came behind the event is lost
+            stream.held = Vec::new();
+        } else if stream.doing == Doing::Wondering && stream.held.len() > stream.waiting_len {
+            let has_data = stream.splitter.has_data();
+            if has_data {
+                self.event(true, Over::Failed(no_room));
+            } else {
+                self.fail_stream(no_room); // comments without end
+            }
+        } else {
+            self.fail_stream(no_room);
+        }
+    }
+
     /// The stream broke off: a complete fault while its head is held, else no clean end (C-5).
     pub(super) fn fail_stream(&mut self, failure: Failure) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
@@ -603,7 +634,9 @@ impl Exchange {
             return;
         }
         let held = stream.waiting.is_some();
-        self.outcome.rules.insert(Rule::C5);
+        if failure != Failure::NoRoom {
+            self.outcome.rules.insert(Rule::C5);
+        }
         if held && self.reader.has_ended() {
             self.write_own(failure.own_answer());
         } else if held {

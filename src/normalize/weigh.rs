@@ -23,8 +23,8 @@ impl Over {
     pub(super) fn extent(self) -> Extent {
         match self {
             Self::End => Extent::Whole,
-            Self::Failed(_) => Extent::CutOff,
-            Self::Intake => Extent::OverIntake,
+            Self::Failed(Failure::Closed | Failure::TimedOut) => Extent::CutOff,
+            Self::Failed(Failure::NoRoom) | Self::Intake => Extent::OverIntake,
         }
     }
 }
@@ -131,7 +131,9 @@ impl Exchange {
             Err(Undecided) => {
                 return match material.over {
                     Over::Failed(failure) => {
-                        outcome.rules.insert(Rule::C5);
+                        if failure != Failure::NoRoom {
+                            outcome.rules.insert(Rule::C5);
+                        }
                         Judged::CutOff(failure)
                     }
                     Over::End | Over::Intake => overflow(Rule::C3, outcome),

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prometheus::{IntCounter, IntGauge};
 
 use super::access;
+use super::limits::Limit;
 use super::metrics::Metrics;
 use super::trend::Trend;
 use crate::normalize::{Binding, CardFate, DroppedKind, Mode, Outcome, Rule, Verdict};
@@ -428,7 +429,18 @@ impl Lane {
 
     /// The bytes held back changed by this much (gauge `held_bytes`).
     pub fn held(&self, delta: i64) {
-        self.metrics.held.add(delta);
+        self.metrics.limits().held(delta);
+    }
+
+    /// All exchanges together hold back more than they may (`limits.held_bytes`).
+    #[must_use]
+    pub fn holds_too_much(&self) -> bool {
+        self.metrics.limits().holds_too_much()
+    }
+
+    /// A limit was reached.
+    pub fn reached(&self, limit: Limit) {
+        self.metrics.limits().reached(limit);
     }
 }
 

@@ -17,6 +17,7 @@ use super::certificates::Certificates;
 use super::groups::{AddressState, Addresses, Groups};
 use super::handshakes::Handshakes;
 use super::lane::unix_now;
+use super::limits::Limits;
 use super::reloads::Told;
 use crate::normalize::{Binding, Mode};
 
@@ -52,7 +53,7 @@ pub struct Metrics {
     pub(super) dropped: IntCounterVec,
     pub(super) collapsed: IntCounterVec,
     pub(super) overflows: IntCounter,
-    pub(super) held: IntGauge,
+    limits: Limits,
     pub(super) added: Histogram,
     pub(super) upstream: Histogram,
     pub(super) upstream_failures: IntCounterVec,
@@ -102,7 +103,7 @@ pub(super) fn counters(name: &str, help: &str, labels: &[&str]) -> prometheus::R
     IntCounterVec::new(opts(name, help), labels)
 }
 
-fn gauge(name: &str, help: &str) -> prometheus::Result<IntGauge> {
+pub(super) fn gauge(name: &str, help: &str) -> prometheus::Result<IntGauge> {
     IntGauge::with_opts(opts(name, help))
 }
 
@@ -161,7 +162,7 @@ impl Metrics {
                 "overflows_total",
                 "Answers over the byte cap or the intake.",
             ))?,
-            held: gauge("held_bytes", "Bytes of hosts' answers held back right now.")?,
+            limits: Limits::new()?,
             added: histogram(
                 "added_seconds",
                 "Time holding an answer added, from the host's last needed byte to the first written.",
@@ -263,7 +264,10 @@ impl Metrics {
         for collector in handshakes.into_iter().chain(metrics.certificates.collectors()) {
             metrics.registry.register(collector)?;
         }
-        let all: [Box<dyn Collector>; 29] = [
+        for collector in metrics.limits.collectors() {
+            metrics.registry.register(collector)?;
+        }
+        let all: [Box<dyn Collector>; 28] = [
             Box::new(metrics.config_reloads.clone()),
             Box::new(metrics.config_ok.clone()),
             Box::new(metrics.span_batches.clone()),
@@ -282,7 +286,6 @@ impl Metrics {
             Box::new(metrics.dropped.clone()),
             Box::new(metrics.collapsed.clone()),
             Box::new(metrics.overflows.clone()),
-            Box::new(metrics.held.clone()),
             Box::new(metrics.added.clone()),
             Box::new(metrics.upstream.clone()),
             Box::new(metrics.inflight.clone()),
@@ -356,6 +359,12 @@ impl Metrics {
     #[must_use]
     pub fn handshakes(&self) -> &Handshakes {
         &self.handshakes
+    }
+
+    /// What clients take.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// What is known of certificates and their files.

@@ -19,20 +19,23 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 use pingora::apps::{HttpPersistentSettings, HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
 use pingora::protocols::http::ServerSession;
-use pingora::protocols::http::v2::server::H2Options;
+use pingora::protocols::http::v2::server::{H2Options, default_h2_options};
 use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::{HttpProxy, ProcessCustomSession};
 use pingora::server::ShutdownWatch;
 use pingora_error::ErrorType;
 
+use super::admission::{Admission, Place};
 use super::gather::{Gather, Gathering};
 use super::hold::{self, Slot};
 use super::joined::Connector;
 use super::own_answers;
 use super::routes::Hosts;
 use super::service::{Call, Shell};
+use super::settings::Bounds;
 use super::tls::{Prompt, Terminator};
 use crate::normalize::OwnAnswer;
+use crate::observe::Limit;
 
 /// What the hooks of one request find behind the door.
 struct Behind {
@@ -47,10 +50,8 @@ tokio::task_local! {
     static BEHIND: Arc<Behind>;
 }
 
-/// How long a new connection may say nothing.
-const SILENCE: Duration = Duration::from_mins(1);
-/// What Pingora gives a connection to begin with; what it means is Pingora's.
-const KEEP_ALIVE_S: u64 = 60;
+/// So many times the longest head are read of a client that was refused one.
+const LINGER_HEADS: usize = 16;
 
 /// How long a connection without a request is kept when the process ends or hands over: the next request may be on
 /// its way, and gets its answer and a `Connection: close` in place of a connection that is gone.
@@ -70,17 +71,30 @@ pub struct Door {
     proxy: Arc<Proxy>,
     hosts: Arc<Hosts>,
     options: HttpServerOptions,
+    admission: Arc<Admission>,
+    bounds: Arc<Bounds>,
     /// The connection's, if it is HTTP/1.
     gather: Arc<Gather>,
+    /// The connection counts for as long as anything of it is under way.
+    _place: Place,
 }
 
 /// Where Pingora hands every new connection over: makes the TLS handshake, if there is to be one, and sorts them by
 /// protocol.
-pub fn enter(hosts: &Arc<Hosts>, tls: &Arc<Terminator>) -> ProcessCustomSession<Shell, Connector> {
-    let (hosts, tls) = (hosts.clone(), tls.clone());
+pub fn enter(
+    hosts: &Arc<Hosts>,
+    tls: &Arc<Terminator>,
+    admission: &Arc<Admission>,
+) -> ProcessCustomSession<Shell, Connector> {
+    let (hosts, tls, admission) = (hosts.clone(), tls.clone(), admission.clone());
     Arc::new(move |proxy, stream, shutdown: &ShutdownWatch| {
+        let Some(place) = admission.connection() else {
+            // Closed as it is: a client that was not let in is told the same by every protocol.
+            drop(stream);
+            return Box::pin(std::future::ready(None));
+        };
         let (hosts, tls, shutdown) = (hosts.clone(), tls.clone(), shutdown.clone());
-        Box::pin(sort(proxy, hosts, tls, stream, shutdown))
+        Box::pin(sort(proxy, hosts, tls, admission.clone(), place, stream, shutdown))
     })
 }
 
@@ -88,38 +102,46 @@ async fn sort(
     proxy: Arc<Proxy>,
     hosts: Arc<Hosts>,
     tls: Arc<Terminator>,
+    admission: Arc<Admission>,
+    place: Place,
     stream: Stream,
     shutdown: ShutdownWatch,
 ) -> Option<Stream> {
+    let bounds = admission.bounds();
     let mut ending = shutdown.clone();
     // Boxed: what comes before the first request takes no room in what lasts.
     let sorted = Box::pin(async {
         tokio::select! {
             biased;
-            sorted = protocol(&tls, stream) => sorted,
+            sorted = protocol(&tls, stream, bounds.keep_alive) => sorted,
             () = last_words(&mut ending) => None,
         }
     });
     let (stream, is_h2) = sorted.await?;
     let mut options = HttpServerOptions::default();
     options.h2c = is_h2;
-    let door = Arc::new(Door { proxy, hosts, options, gather: Arc::default() });
-    if is_h2 { door.process_new(stream, &shutdown).await } else { door.http1(stream, &shutdown).await }
+    options.h2_idle_timeout = Some(bounds.keep_alive);
+    let write = hosts.longest_write();
+    let door =
+        Arc::new(Door { proxy, hosts, options, admission, bounds, gather: Arc::default(), _place: place });
+    if is_h2 {
+        let prompt = Prompt::new(stream, door.bounds.keep_alive, write, door.admission.clone());
+        door.process_new(Box::new(prompt), &shutdown).await
+    } else {
+        door.http1(stream, write, &shutdown).await
+    }
 }
 
 /// The connection with TLS taken off, and whether it is HTTP/2. `None` when nothing can come of it.
-async fn protocol(tls: &Terminator, mut stream: Stream) -> Option<(Stream, bool)> {
+async fn protocol(tls: &Terminator, mut stream: Stream, silence: Duration) -> Option<(Stream, bool)> {
     let Some(acceptor) = tls.current() else {
         let mut start = [0; 3];
-        let peeked = tokio::time::timeout(SILENCE, stream.try_peek(&mut start)).await;
+        let peeked = tokio::time::timeout(silence, stream.try_peek(&mut start)).await;
         return matches!(peeked, Ok(Ok(_))).then_some((stream, start == *b"PRI"));
     };
     let stream = tls.accept(&acceptor, stream).await?;
-    if stream.selected_alpn_proto() == Some(ALPN::H2) {
-        // HTTP/1 requests have their own bound.
-        return Some((Box::new(Prompt::new(stream, SILENCE)), true));
-    }
-    Some((stream, false))
+    let is_h2 = stream.selected_alpn_proto() == Some(ALPN::H2);
+    Some((stream, is_h2))
 }
 
 /// Gives the request its real session back.
@@ -170,7 +192,10 @@ impl HttpServerApp for Door {
     }
 
     fn h2_options(&self) -> Option<H2Options> {
-        self.proxy.h2_options()
+        let mut options = default_h2_options();
+        options.max_concurrent_streams(self.bounds.concurrent_streams);
+        options.max_header_list_size(self.bounds.request_header_bytes);
+        Some(options)
     }
 
     fn server_options(&self) -> Option<&HttpServerOptions> {
@@ -185,10 +210,13 @@ impl HttpServerApp for Door {
 impl Door {
     /// One connection of HTTP/1, request by request. Pingora's own loop keeps room for HTTP/2 as well, for as long as
     /// the connection lasts.
-    async fn http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        let gathering = Gathering::new(stream, self.gather.clone());
+    async fn http1(&self, stream: Stream, write: Duration, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let (bounds, admission) = (&self.bounds, self.admission.clone());
+        let gathering = Gathering::new(stream, self.gather.clone(), bounds, write, admission);
         let mut session = Box::new(ServerSession::new_http1(Box::new(gathering)));
-        session.set_keepalive(if *shutdown.borrow() { None } else { Some(KEEP_ALIVE_S) });
+        // None is none at all for Pingora: the next one is not waited for.
+        let keep_alive = bounds.keep_alive.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
+        session.set_keepalive(if *shutdown.borrow() { None } else { Some(keep_alive) });
         loop {
             let (stream, settings) = self.serve(session, shutdown).await?.consume();
             session = Box::new(ServerSession::new_http1(stream));
@@ -198,6 +226,26 @@ impl Door {
         }
     }
 
+    /// Reads what still comes of a head that was refused, for a while, so that the client gets to read why: see
+    /// [`own_answers::linger`], which needs a head. Whatever is read, nothing comes of it.
+    async fn drain(&self, session: &mut ServerSession) {
+        let read = async {
+            for _ in 0..LINGER_HEADS {
+                self.gather.head().begins(self.bounds.request_header_bytes);
+                let read = session.read_request().await;
+                let limit = self.gather.head().ends(false);
+                let goes_on = match read {
+                    Ok(more) => more,
+                    Err(error) => limit.is_some() || *error.etype() == ErrorType::InvalidHTTPHeader,
+                };
+                if !goes_on {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(own_answers::LINGER, read).await;
+    }
+
     /// One request of HTTP/1.
     async fn serve(
         &self,
@@ -205,11 +253,13 @@ impl Door {
         shutdown: &ShutdownWatch,
     ) -> Option<ReusedHttpStream> {
         let mut ending = shutdown.clone();
+        self.gather.head().begins(self.bounds.request_header_bytes);
         let read = tokio::select! {
             biased; // a request that is there is answered
             read = session.read_request() => read,
             () = last_words(&mut ending) => return None,
         };
+        let limit = self.gather.head().ends(read.is_ok());
         match read {
             // Pingora opens no tunnels, and would say so under its own name.
             Ok(true) if session.req_header().method == Method::CONNECT => {
@@ -234,7 +284,19 @@ impl Door {
             Ok(false) => None,
             Err(error) => {
                 let answer = async {
-                    if *error.etype() == ErrorType::InvalidHTTPHeader {
+                    if let Some(limit) = limit {
+                        self.admission.reached(limit);
+                        let status = if limit == Limit::RequestHeaders {
+                            StatusCode::REQUEST_TIMEOUT
+                        } else {
+                            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+                        };
+                        // What it is for is not known; no binding has an answer to that.
+                        session.set_keepalive(None);
+                        let _ = own_answers::plain(&mut session, status).await;
+                        session.shutdown().await;
+                        self.drain(&mut session).await;
+                    } else if *error.etype() == ErrorType::InvalidHTTPHeader {
                         // A client that is gone has no use for it.
                         let _ = refuse(&self.hosts, &mut session).await;
                         own_answers::linger(&mut session).await;

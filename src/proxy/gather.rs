@@ -3,36 +3,85 @@
 //! Pingora writes an HTTP/1 head through a small buffer, which a larger piece of the body overflows into a send of its
 //! own; given several pieces at once, it copies them together first. [`Gathering`] is a client's connection that keeps
 //! what it is given while its [`Gather`] says that more of the body follows in the same breath, and then sends all
-//! of it in one, copying no large piece. Whoever writes says so ([`send`]); otherwise the connection does nothing
-//! of its own.
+//! of it in one, copying no large piece. Whoever writes says so ([`send`]); otherwise the connection sees to nothing but
+//! a client's slowness: a request's head that does not come to its end, in time or in length ([`Head`]), and a client
+//! that takes nothing.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use pingora::protocols::Stream;
 use pingora::protocols::http::{HttpTask, ServerSession};
 use pingora_error::Result;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::admission::Admission;
 use super::layer::{Kept, pass_on};
+use super::patience::Patience;
+use super::settings::Bounds;
+use crate::observe::Limit;
 
 /// What is kept at most. A piece that would take it further is sent with what is kept.
 const ROOM: usize = 16 << 10;
 
-/// Says whether more of the body follows what is written now.
+/// What those who read and write requests tell their connection.
 #[derive(Debug, Default)]
-pub struct Gather(AtomicBool);
+pub struct Gather {
+    /// More of the body follows what is written now.
+    more: AtomicBool,
+    head: Head,
+}
 
 impl Gather {
     fn set(&self, more: bool) {
-        self.0.store(more, Ordering::Relaxed);
+        self.more.store(more, Ordering::Relaxed);
     }
 
     fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.more.load(Ordering::Relaxed)
+    }
+
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+/// A request's head that is being read: how many bytes it may still have.
+#[derive(Debug)]
+pub struct Head(AtomicU32);
+
+/// No head is being read.
+const NO_HEAD: u32 = u32::MAX;
+/// It was not there in time. (No bytes left: it was too long.)
+const TOO_SLOW: u32 = u32::MAX - 1;
+
+impl Default for Head {
+    fn default() -> Self {
+        Self(NO_HEAD.into())
+    }
+}
+
+impl Head {
+    /// What is read from here on is a head of at most so many bytes.
+    pub fn begins(&self, bytes: u32) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The head is there, or will not be. `Some` if that is because of a limit.
+    pub fn ends(&self, was_read: bool) -> Option<Limit> {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(NO_HEAD, Ordering::Relaxed);
+        match left {
+            _ if was_read => None,
+            0 => Some(Limit::RequestHeaderBytes),
+            TOO_SLOW => Some(Limit::RequestHeaders),
+            _ => None,
+        }
     }
 }
 
@@ -73,16 +122,93 @@ pub async fn send(client: &mut ServerSession, tasks: Vec<HttpTask>, gather: Opti
 }
 
 /// A client's HTTP/1 connection.
-#[derive(Debug)]
 pub struct Gathering {
     stream: Stream,
     gather: Arc<Gather>,
     kept: Kept,
+    /// A head may have so many bytes.
+    head_bytes: u32,
+    /// And take so long, from its first byte.
+    head: Patience,
+    /// What is written may wait so long.
+    write: Patience,
+    admission: Arc<Admission>,
 }
 
 impl Gathering {
-    pub fn new(stream: Stream, gather: Arc<Gather>) -> Self {
-        Self { stream, gather, kept: Kept::default() }
+    pub fn new(
+        stream: Stream,
+        gather: Arc<Gather>,
+        bounds: &Bounds,
+        write: Duration,
+        admission: Arc<Admission>,
+    ) -> Self {
+        Self {
+            stream,
+            gather,
+            kept: Kept::default(),
+            head_bytes: bounds.request_header_bytes,
+            head: Patience::new(bounds.request_headers),
+            write: Patience::new(write),
+            admission,
+        }
+    }
+
+    /// Reads no more than the head may have, for no longer than it may take.
+    fn poll_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>, left: u32) -> Poll<io::Result<()>> {
+        if left == self.head_bytes {
+            // Nothing of this one came yet: until it does, the connection is idle.
+            self.head.end();
+        } else if left == 0 {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        let room = usize::try_from(left).unwrap_or(usize::MAX);
+        let before = buf.filled().len();
+        let polled = if buf.remaining() <= room {
+            Pin::new(&mut self.stream).poll_read(cx, buf)
+        } else {
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut part);
+            let read = part.filled().len();
+            buf.advance(read);
+            polled
+        };
+        if polled.is_ready() {
+            let read = u32::try_from(buf.filled().len() - before).unwrap_or(u32::MAX);
+            self.gather.head.begins(left.saturating_sub(read));
+            return polled;
+        }
+        if left == self.head_bytes {
+            return Poll::Pending;
+        }
+        let error = ready!(self.head.poll_over(cx));
+        self.gather.head.begins(TOO_SLOW);
+        Poll::Ready(Err(error))
+    }
+
+    /// Ends a write that waits for too long.
+    fn watch_write<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        let admission = &self.admission;
+        self.write.watch(cx, polled, || admission.reached(Limit::Write))
+    }
+
+    /// Writes what is kept, and these bytes behind it.
+    fn poll_through(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { stream, kept, .. } = self;
+        if !kept.is_empty() {
+            let taken = ready!(kept.poll_join(stream, cx, buf))?;
+            if taken > 0 {
+                return Poll::Ready(Ok(taken));
+            }
+        }
+        Pin::new(stream).poll_write(cx, buf)
+    }
+
+    /// Writes what is kept, and flushes.
+    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, kept, .. } = self;
+        ready!(kept.poll_join(stream, cx, &[]))?;
+        Pin::new(stream).poll_flush(cx)
     }
 
     fn below(&self) -> &Stream {
@@ -100,7 +226,10 @@ impl AsyncRead for Gathering {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        match self.gather.head.0.load(Ordering::Relaxed) {
+            NO_HEAD | TOO_SLOW => Pin::new(&mut self.stream).poll_read(cx, buf),
+            left => self.poll_head(cx, buf, left),
+        }
     }
 }
 
@@ -110,14 +239,8 @@ impl AsyncWrite for Gathering {
             self.kept.add(buf);
             return Poll::Ready(Ok(buf.len()));
         }
-        let Self { stream, kept, .. } = &mut *self;
-        if !kept.is_empty() {
-            let taken = ready!(kept.poll_join(stream, cx, buf))?;
-            if taken > 0 {
-                return Poll::Ready(Ok(taken));
-            }
-        }
-        Pin::new(stream).poll_write(cx, buf)
+        let polled = self.poll_through(cx, buf);
+        self.watch_write(cx, polled)
     }
 
     /// Sends everything, unless more follows.
@@ -125,13 +248,19 @@ impl AsyncWrite for Gathering {
         if self.gather.get() {
             return Poll::Ready(Ok(()));
         }
-        let Self { stream, kept, .. } = &mut *self;
-        ready!(kept.poll_join(stream, cx, &[]))?;
-        Pin::new(stream).poll_flush(cx)
+        let polled = self.poll_out(cx);
+        self.watch_write(cx, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.watch_write(cx, polled)
+    }
+}
+
+impl fmt::Debug for Gathering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gathering").field("stream", &self.stream).finish_non_exhaustive()
     }
 }
 
@@ -145,12 +274,14 @@ mod tests {
 
     use super::super::idle::tests::connection;
     use super::*;
+    use crate::observe::Metrics;
 
     #[tokio::test]
     async fn what_is_gathered_leaves_with_what_follows() {
         let (stream, mut far) = connection().await;
         let gather = Arc::new(Gather::default());
-        let mut near = Gathering::new(stream, gather.clone());
+        let (bounds, admission) = (Bounds::default(), Admission::new(Bounds::default(), &Metrics::new()));
+        let mut near = Gathering::new(stream, gather.clone(), &bounds, bounds.keep_alive, admission);
         let mut bytes = vec![0; 2 * ROOM];
 
         gather.set(true);

@@ -39,8 +39,8 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::routes::Host;
 use super::{front, gather, own_answers};
-use crate::normalize::{Machine, Output, OwnAnswer, ResponseHead};
-use crate::observe::Lane;
+use crate::normalize::{JUDGED_WHOLE, Machine, Output, OwnAnswer, ResponseHead};
+use crate::observe::{Lane, Limit};
 use crate::protocol::a2a::Operation;
 
 /// Where wrapping has put the client's session, and where it comes back to.
@@ -321,10 +321,12 @@ impl Held {
                     return Box::pin(self.host_failed(client, error, out, arrived)).await;
                 }
             }
+            self.make_room();
             self.collect(client, &mut out, arrived).await?;
         }
-        self.report();
+        self.report_more();
         let ended = self.write(client, &mut out, arrived).await?;
+        self.report();
         match self.phase {
             Phase::Passing => Ok(ended),
             Phase::Judging => Ok(false),
@@ -419,6 +421,7 @@ impl Held {
             if !waits || self.exchange.request_ended() {
                 return Ok(());
             }
+            self.make_room();
             self.write(client, out, arrived).await?;
             // Boxed, like all that is rare here: what every answer carries along is kept small.
             Box::pin(self.read_request(client)).await?;
@@ -538,6 +541,25 @@ impl Held {
         if self.exchange.outcome().not_found {
             let due = asked + next_multiple(asked.elapsed(), floor);
             Box::pin(tokio::time::sleep_until(due.into())).await;
+        }
+    }
+
+    /// Gives up what is held where all exchanges together hold more than they may (`limits.held_bytes`). What is
+    /// judged whole anyway (F-9) has room always, so that no success waits or goes without need.
+    fn make_room(&mut self) {
+        if self.exchange.held_bytes() <= JUDGED_WHOLE || self.host_ended && !self.exchange.wants_request() {
+            return;
+        }
+        self.report_more();
+        if self.lane.holds_too_much() && self.exchange.shed() {
+            self.lane.reached(Limit::HeldBytes);
+        }
+    }
+
+    /// What is let go of counts as held until it is written.
+    fn report_more(&mut self) {
+        if self.exchange.held_bytes() > self.reported {
+            self.report();
         }
     }
 

@@ -10,6 +10,7 @@
 //! share), `public` knows the URL that clients know a host by, and `rehearsal` does with a saved
 //! answer, without a socket, what `hold` does with one that comes.
 
+mod admission;
 mod cards;
 mod front;
 mod gather;
@@ -21,6 +22,7 @@ mod idle;
 mod joined;
 mod layer;
 mod own_answers;
+mod patience;
 mod public;
 mod rehearsal;
 mod request;
@@ -31,13 +33,14 @@ mod settings;
 mod tls;
 mod upstream;
 
+pub use admission::Admission;
 pub use cards::CardReader;
 pub use handover::{Before, Kept, Promise, Sockets, Waiting};
 pub use rehearsal::{Ending, Question, Rehearsed, Told, default_host, hosts_of, rehearse};
 pub use routes::Hosts;
 pub use server::{Assembly, run};
 pub use settings::{
-    Balance, Card, ClientCertificates, Ejection, Group, Health, Host, Http2, InterfaceMode, Limits,
+    Balance, Bounds, Card, ClientCertificates, Ejection, Group, Health, Host, Http2, InterfaceMode, Limits,
     ListenTls, Settings, Timeouts, Upstream, UpstreamTls,
 };
 pub use tls::Terminator;

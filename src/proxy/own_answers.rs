@@ -14,7 +14,7 @@ use crate::normalize::{Failure, OwnAnswer};
 use crate::observe::UpstreamFailure;
 
 /// How long a client that is still sending is listened to after it was refused.
-const LINGER: Duration = Duration::from_secs(2);
+pub const LINGER: Duration = Duration::from_secs(2);
 /// How many bytes behind the end of its request are listened to.
 const LINGER_BYTES: usize = 64 * 1024;
 
@@ -50,6 +50,7 @@ pub fn of_upstream(error: &Error) -> OwnAnswer {
     match failure(error) {
         Failure::TimedOut => OwnAnswer::GatewayTimeout,
         Failure::Closed => OwnAnswer::BadGateway,
+        Failure::NoRoom => OwnAnswer::Unavailable,
     }
 }
 
@@ -89,6 +90,7 @@ fn of_status(status: u16) -> OwnAnswer {
         400 => OwnAnswer::BadRequest,
         408 => OwnAnswer::RequestTimeout,
         413 => OwnAnswer::RequestTooLarge,
+        429 => OwnAnswer::TooManyRequests,
         502 => OwnAnswer::BadGateway,
         503 => OwnAnswer::Unavailable,
         504 => OwnAnswer::GatewayTimeout,
@@ -105,6 +107,7 @@ pub fn status(own: OwnAnswer) -> StatusCode {
         OwnAnswer::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         OwnAnswer::RequestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OwnAnswer::BadRequest => StatusCode::BAD_REQUEST,
+        OwnAnswer::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
         OwnAnswer::Loop => StatusCode::LOOP_DETECTED,
         OwnAnswer::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         OwnAnswer::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -120,7 +123,7 @@ pub async fn plain(client: &mut ServerSession, status: StatusCode) -> Result<()>
     let mut head = ResponseHeader::build(status, Some(5))?;
     head.insert_header(header::CONTENT_TYPE, "text/plain; charset=utf-8")?;
     head.insert_header(header::CONTENT_LENGTH, text.len())?;
-    if status == StatusCode::SERVICE_UNAVAILABLE {
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         head.insert_header(header::RETRY_AFTER, "1")?;
     }
     client.write_response_header(Box::new(head)).await?;

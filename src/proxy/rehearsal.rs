@@ -75,7 +75,7 @@ pub fn default_host(interfaces: Vec<Arc<Interface>>) -> settings::Host {
         policy: Arc::default(),
         interfaces,
         modes: Vec::new(),
-        limits: Limits { request_bytes: 64 << 20 },
+        limits: Limits::default(),
         timeouts: Timeouts { connect: silence, read: silence, write: silence, idle: silence },
         card: settings::Card::default(),
         public_url: String::new(),
@@ -91,6 +91,7 @@ pub fn hosts_of(hosts: Vec<settings::Host>) -> Hosts {
         services: 1,
         grace: Duration::ZERO,
         handover: false,
+        bounds: settings::Bounds::default(),
         hosts,
     };
     Hosts::new(&settings, &Metrics::new())

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -52,6 +53,8 @@ struct Table {
     public_depth: usize,
     /// The host for every value that selects no other.
     fallback: Option<usize>,
+    /// The longest that any of them lets a client take.
+    longest_write: Duration,
 }
 
 /// One host, as the shell needs it.
@@ -184,6 +187,11 @@ impl Hosts {
         self.table.load().all.clone()
     }
 
+    /// How long a client may take at the most what is written to it, whichever host it asks for.
+    pub fn longest_write(&self) -> Duration {
+        self.table.load().longest_write
+    }
+
     /// Connections of this key lead to an address of one of the hosts.
     pub fn has_key(&self, key: u64) -> bool {
         self.table.load().all.iter().any(|host| host.upstreams.has_key(key))
@@ -248,7 +256,8 @@ impl Table {
                 .entry(url.path().into())
                 .or_insert(index);
         }
-        Self { all, by_authority, by_public_path, public_depth, fallback }
+        let longest_write = all.iter().map(|host| host.timeouts.write).max().unwrap_or_default();
+        Self { all, by_authority, by_public_path, public_depth, fallback, longest_write }
     }
 
     fn index_of(&self, authority: &str, path: &str) -> Option<usize> {
@@ -481,7 +490,7 @@ mod tests {
                     })
                 })
                 .collect(),
-            limits: Limits { request_bytes: 1 },
+            limits: Limits::default(),
             timeouts: Timeouts {
                 connect: Duration::from_secs(1),
                 read: Duration::from_secs(1),
@@ -501,6 +510,7 @@ mod tests {
             services: 1,
             grace: Duration::ZERO,
             handover: false,
+            bounds: settings::Bounds::default(),
             hosts,
         };
         Hosts::new(&settings, &Metrics::new())

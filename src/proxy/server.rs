@@ -13,6 +13,7 @@ use pingora::services::background::background_service;
 use pingora::services::listening::Service;
 use pingora::services::{ServiceHandle, ServiceWithDependents};
 
+use super::admission::Admission;
 use super::handover::{self, Keeper, Sockets};
 use super::health::Checker;
 use super::routes::Hosts;
@@ -36,6 +37,7 @@ pub struct Assembly {
     /// What knows the sockets that are there before anything listens.
     keeper: ServiceHandle,
     names: Vec<String>,
+    admission: Arc<Admission>,
 }
 
 impl Assembly {
@@ -70,14 +72,15 @@ impl Assembly {
         let hosts = Arc::new(Hosts::new(settings, metrics));
         let sockets = Arc::<Sockets>::default();
         let keeper = server.add_service(Keeper(sockets.clone()));
+        let admission = Admission::new(settings.bounds, metrics);
         let names: Vec<_> = (0..services(settings)).map(|index| respelled(&settings.listen, index)).collect();
         for (index, name) in names.iter().enumerate() {
-            let service = service(&server.configuration, &hosts, &tls, name, index);
+            let service = service(&server.configuration, &hosts, &tls, &admission, name, index);
             server.add_service(service).add_dependency(&keeper);
         }
         // Not one per service: every address is asked once.
         server.add_service(background_service("health checks", Checker::new(&hosts)));
-        Ok(Self { server, hosts, tls, sockets, keeper, names })
+        Ok(Self { server, hosts, tls, sockets, keeper, names, admission })
     }
 
     /// The listening sockets, for whoever hands them over or takes them.
@@ -96,6 +99,12 @@ impl Assembly {
     #[must_use]
     pub fn tls(&self) -> Arc<Terminator> {
         self.tls.clone()
+    }
+
+    /// What clients may take, for whoever changes it later.
+    #[must_use]
+    pub fn admission(&self) -> Arc<Admission> {
+        self.admission.clone()
     }
 
     /// The hosts behind the proxy, for whoever learns their interfaces later (I-1).
@@ -158,6 +167,7 @@ fn service(
     conf: &Arc<ServerConf>,
     hosts: &Arc<Hosts>,
     tls: &Arc<Terminator>,
+    admission: &Arc<Admission>,
     address: &str,
     index: usize,
 ) -> Service<front::Proxy> {
@@ -166,9 +176,9 @@ fn service(
     let connector = joined::Connector::new(ConnectorOptions::from_server_conf(conf), is_wanted);
     let mut options = HttpServerOptions::default();
     options.force_custom = true;
-    let mut service = ProxyServiceBuilder::new(conf, Shell::new(hosts.clone()))
+    let mut service = ProxyServiceBuilder::new(conf, Shell::new(hosts.clone(), admission.clone()))
         .name(format!("proxy-{index}"))
-        .custom(connector, front::enter(hosts, tls))
+        .custom(connector, front::enter(hosts, tls, admission))
         .server_options(options)
         .build();
     let mut socket = TcpSocketOptions::default();
@@ -194,6 +204,7 @@ mod tests {
     use std::net::ToSocketAddrs;
     use std::time::Duration;
 
+    use super::super::settings::Bounds;
     use super::*;
 
     #[test]
@@ -216,6 +227,7 @@ mod tests {
             services: 64,
             grace: Duration::ZERO,
             handover,
+            bounds: Bounds::default(),
             hosts: Vec::new(),
         };
         assert_eq!(services(&settings(false)), 64);

@@ -9,6 +9,7 @@
 //! | `fail_to_proxy` | unwraps, answers | nothing was written while held, and `set_keepalive` does nothing on a custom session |
 //! | `logging` | unwraps, counts | runs before Pingora's `finish`, which could not reuse a custom session |
 
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora_error::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
+use super::admission::Admission;
 use super::front;
 use super::group::{Address, Lease, Verdict};
 use super::hold::{self, Held, Slot};
@@ -35,7 +37,7 @@ use super::upstream::Picked;
 use crate::normalize::{Outcome, OwnAnswer};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
-use crate::observe::{Finished, InFlight, Lane};
+use crate::observe::{Finished, InFlight, Lane, Limit};
 
 /// How long a request's unread rest is read so that the connection can be used again.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -48,11 +50,12 @@ pub const MOST_ADDRESSES: usize = 64;
 /// The proxy, as Pingora sees it.
 pub struct Shell {
     hosts: Arc<Hosts>,
+    admission: Arc<Admission>,
 }
 
 impl Shell {
-    pub fn new(hosts: Arc<Hosts>) -> Self {
-        Self { hosts }
+    pub fn new(hosts: Arc<Hosts>, admission: Arc<Admission>) -> Self {
+        Self { hosts, admission }
     }
 }
 
@@ -121,7 +124,11 @@ impl Call {
             | OwnAnswer::Internal => {
                 session.set_keepalive(None);
             }
-            OwnAnswer::BadGateway | OwnAnswer::GatewayTimeout | OwnAnswer::Unavailable | OwnAnswer::Loop => {}
+            OwnAnswer::BadGateway
+            | OwnAnswer::GatewayTimeout
+            | OwnAnswer::Unavailable
+            | OwnAnswer::TooManyRequests
+            | OwnAnswer::Loop => {}
         }
         if let Some(held) = &mut self.held {
             held.say(session, own).await?;
@@ -234,6 +241,7 @@ impl ProxyHttp for Shell {
         }
 
         if !call.route(&self.hosts, session) {
+            session.set_write_timeout(Some(self.hosts.longest_write()));
             own_answers::plain(session, StatusCode::MISDIRECTED_REQUEST).await?;
             return Ok(true);
         }
@@ -246,7 +254,10 @@ impl ProxyHttp for Shell {
         }
         let headers = &session.req_header().headers;
         let limit = call.host.as_ref().map_or(u64::MAX, |host| host.limits.request_bytes);
-        let refusal = if !request::is_plain(session.req_header()) {
+        let client = session.client_addr().and_then(|client| client.as_inet()).map(SocketAddr::ip);
+        let refusal = if !self.admission.admits(client) {
+            Some(OwnAnswer::TooManyRequests)
+        } else if !request::is_plain(session.req_header()) {
             Some(OwnAnswer::BadRequest)
         } else if request::has_been_here(headers, self.hosts.pseudonym()) {
             Some(OwnAnswer::Loop)
@@ -367,6 +378,12 @@ impl ProxyHttp for Shell {
         response: &mut ResponseHeader,
         call: &mut Call,
     ) -> Result<()> {
+        let most = call.host.as_ref().map_or(usize::MAX, |host| host.limits.response_header_bytes);
+        if size(response) > most {
+            self.admission.reached(Limit::ResponseHeaderBytes);
+            let why = "over limits.response_header_bytes";
+            return Err(Error::explain(ErrorType::InvalidHTTPHeader, why).into_up());
+        }
         if response.status.is_informational() {
             return Ok(());
         }
@@ -470,6 +487,9 @@ impl ProxyHttp for Shell {
     /// Answers what has no answer, or ends visibly what cannot be completed (C-5, P-1).
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, call: &mut Call) -> FailToProxy {
         call.unwrap(session);
+        if *error.esource() == ErrorSource::Downstream && *error.etype() == ErrorType::WriteTimedout {
+            self.admission.reached(Limit::Write);
+        }
         if *error.esource() == ErrorSource::Upstream {
             let host = call.host.as_ref().map(|host| host.name.as_str());
             // The kind only: contexts and causes may quote what was sent (D-4).
@@ -627,6 +647,11 @@ pub fn strip_hop_by_hop(response: &mut ResponseHeader) {
             response.remove_header(&name);
         }
     }
+}
+
+/// Bytes of a head, by and large: what is between names and values counts as on HTTP/1.
+fn size(response: &ResponseHeader) -> usize {
+    response.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
 fn is_event_stream(response: &ResponseHeader) -> bool {

@@ -20,7 +20,41 @@ pub struct Settings {
     pub grace: Duration,
     /// A new process can take this one's place: there are no more services than sockets can be handed over.
     pub handover: bool,
+    pub bounds: Bounds,
     pub hosts: Vec<Host>,
+}
+
+/// What clients may take, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of hosts' answers that are held back, over all exchanges.
+    pub held_bytes: u64,
+    /// Connections at once; 0: any number.
+    pub connections: usize,
+    /// Streams of one HTTP/2 connection at once.
+    pub concurrent_streams: u32,
+    /// Of a request's head.
+    pub request_header_bytes: u32,
+    /// Of one client address; 0: any number.
+    pub requests_per_second: u32,
+    /// From the first byte of a request's head to its last.
+    pub request_headers: Duration,
+    /// Without a request.
+    pub keep_alive: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            held_bytes: 64 << 20,
+            connections: 20_000,
+            concurrent_streams: 100,
+            request_header_bytes: 64 << 10,
+            requests_per_second: 0,
+            request_headers: Duration::from_secs(10),
+            keep_alive: Duration::from_mins(1),
+        }
+    }
 }
 
 /// How clients are spoken to over TLS.
@@ -191,10 +225,18 @@ pub struct UpstreamTls {
     pub client: Option<Identity>,
 }
 
-/// Bounds on what a client may send (P-1).
+/// Bounds on what a client and the host may send (P-1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub request_bytes: u64,
+    /// Of an answer's head.
+    pub response_header_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { request_bytes: 64 << 20, response_header_bytes: (1 << 20) - 1 }
+    }
 }
 
 /// Silence that is tolerated, not length (U-3).

@@ -24,10 +24,12 @@ use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::admission::Admission;
 use super::layer::pass_on;
+use super::patience::Patience;
 use super::settings::ListenTls;
 use crate::config::Identity;
-use crate::observe::{HandshakeFailure, Metrics};
+use crate::observe::{HandshakeFailure, Limit, Metrics};
 
 /// How long a client may take for its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -242,16 +244,29 @@ impl Beneath {
     }
 }
 
-/// A client's connection that must say something within its time, and may then be silent for as long as the protocol
-/// lets it.
+/// A client's connection of HTTP/2. What it must begin with is there within its time, and it takes what is written to
+/// it; how long it may be silent then is the protocol's.
 pub struct Prompt {
     stream: Stream,
-    silence: Option<Pin<Box<Sleep>>>,
+    /// Bytes to come, and how long they may take.
+    preface: Option<(usize, Pin<Box<Sleep>>)>,
+    write: Patience,
+    admission: Arc<Admission>,
 }
 
+/// How long the client's preface is (RFC 9113, section 3.4).
+const PREFACE: usize = 24;
+
 impl Prompt {
-    pub fn new(stream: Stream, silence: Duration) -> Self {
-        Self { stream, silence: Some(Box::pin(tokio::time::sleep(silence))) }
+    pub fn new(stream: Stream, preface: Duration, write: Duration, admission: Arc<Admission>) -> Self {
+        let preface = Some((PREFACE, Box::pin(tokio::time::sleep(preface))));
+        Self { stream, preface, write: Patience::new(write), admission }
+    }
+
+    /// Ends a write that waits for too long.
+    fn watch_write<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        let admission = &self.admission;
+        self.write.watch(cx, polled, || admission.reached(Limit::Write))
     }
 
     fn below(&self) -> &Stream {
@@ -275,54 +290,78 @@ impl AsyncRead for Prompt {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let Some(silence) = &mut self.silence else { return read };
-        if read.is_ready() {
-            self.silence = None;
-        } else if silence.as_mut().poll(cx).is_ready() {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let Some((left, timer)) = &mut self.preface else { return polled };
+        if polled.is_ready() {
+            *left = left.saturating_sub(buf.filled().len() - before);
+            if *left == 0 {
+                self.preface = None;
+            }
+        } else if timer.as_mut().poll(cx).is_ready() {
+            self.admission.reached(Limit::RequestHeaders);
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        read
+        polled
     }
 }
 
-/// Writing goes straight down.
-macro_rules! write_below {
-    ($layer:ty) => {
-        impl AsyncWrite for $layer {
-            fn poll_write(
-                mut self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                Pin::new(self.below_mut()).poll_write(cx, buf)
-            }
+impl AsyncWrite for Prompt {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.watch_write(cx, polled)
+    }
 
-            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(self.below_mut()).poll_flush(cx)
-            }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch_write(cx, polled)
+    }
 
-            fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(self.below_mut()).poll_shutdown(cx)
-            }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.watch_write(cx, polled)
+    }
 
-            fn poll_write_vectored(
-                mut self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &[io::IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                Pin::new(self.below_mut()).poll_write_vectored(cx, bufs)
-            }
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.watch_write(cx, polled)
+    }
 
-            fn is_write_vectored(&self) -> bool {
-                self.below().is_write_vectored()
-            }
-        }
-    };
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
 }
 
-write_below!(Beneath);
-write_below!(Prompt);
+impl AsyncWrite for Beneath {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+}
+
 pass_on!(Beneath);
 pass_on!(Prompt);
 

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use a2a_errata::normalize::{Binding, Interface, Policy};
 use a2a_errata::observe::{Metrics, Readiness};
-use a2a_errata::proxy::{Assembly, CardReader, Group, Host, Hosts, Limits, Settings, Timeouts, Upstream};
+use a2a_errata::proxy::{
+    Assembly, Bounds, CardReader, Group, Host, Hosts, Limits, Settings, Timeouts, Upstream,
+};
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
 use pingora::services::background::background_service;
@@ -55,6 +57,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
         services: 1,
         grace: Duration::ZERO,
         handover: false,
+        bounds: Bounds::default(),
         hosts: vec![Host {
             name: "legacy".into(),
             upstreams: upstreams.iter().map(|at| Upstream::new(at.to_string())).collect(),
@@ -62,7 +65,7 @@ pub fn settings(upstreams: &[SocketAddr]) -> Settings {
             authorities: vec![],
             policy: Arc::new(Policy::default()),
             interfaces: vec![interface("/a2a", Binding::JsonRpc), interface("/rest", Binding::HttpJson)],
-            limits: Limits { request_bytes: 64 << 20 },
+            limits: Limits::default(),
             timeouts: Timeouts {
                 connect: Duration::from_secs(1),
                 read: Duration::from_secs(5),
