@@ -355,7 +355,7 @@ fn an_answer_that_is_cut_short_is_no_whole_one() {
     };
     for wire in [&["--json"][..], &["--json", "--wire"]] {
         for cut in [
-            sized(&error[..40], error.len()),
+            sized(error.get(..40).unwrap(), error.len()),
             chunked(error, "\r\n"),
             chunked(error, "\r\n5"),
             chunked(error, ""),
@@ -420,7 +420,7 @@ fn files_are_read_as_tools_write_them() {
         format!("\u{feff}{FOREIGN}\r\n").encode_utf16().flat_map(u16::to_le_bytes).collect();
     let mixed = FOREIGN.replacen("\r\n", "\n", 2);
     let verbose = FOREIGN.split_once("\r\n\r\n").map(|(head, body)| {
-        let head: String = head.split("\r\n").map(|line| format!("< {line}\r\n")).collect();
+        let head = format!("< {}\r\n", head.replace("\r\n", "\r\n< "));
         format!("* Connected to a (127.0.0.1) port 1\n> POST /a2a HTTP/1.1\r\n> Host: a\r\n> \r\n{head}< \r\n{body}* Connection #0 to host a left intact\n")
     });
     let get = ["--json", "--method", "GetTask", "--task", "t-1"];

@@ -339,7 +339,7 @@ impl Real {
             .spawn()
             .unwrap();
         let process = binary::Running(process);
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         while !binary::ask(port, "GET /-/ready").starts_with("HTTP/1.1 200") {
             assert!(Instant::now() < end, "Prometheus does not become ready");
             std::thread::sleep(Duration::from_millis(100));
