@@ -693,8 +693,9 @@ fn what_is_no_tls_is_closed_and_harms_nobody() {
         [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], b"\x16\x03\x01\xff\xff", &[0; 64], &vec![0xff; 70_000]]
     {
         let mut stream = TcpStream::connect(stage.address()).unwrap();
+        // The proxy may have hung up by then.
         let _ = stream.write_all(noise);
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.shutdown(std::net::Shutdown::Write);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     }

@@ -13,7 +13,7 @@ mod support;
 
 use std::future::Future;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -444,6 +444,9 @@ fn going_away(last: u32, then_closes: bool) -> (SocketAddr, Arc<AtomicUsize>) {
                             away.extend(0u32.to_be_bytes());
                             socket.write_all(&away).unwrap();
                             if then_closes {
+                                // Reading on: what is left unread at a close would take the frame away.
+                                let _ = socket.shutdown(Shutdown::Write);
+                                let _ = std::io::copy(&mut socket, &mut std::io::sink());
                                 return;
                             }
                         }

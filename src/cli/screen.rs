@@ -107,7 +107,7 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Directions of writing, line ends that are none of ours, and what has no width.
-fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     matches!(
         c,
         '\u{ad}'

@@ -131,7 +131,10 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            c if c.is_control() || super::show::turns_text(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+            c if c.is_control()
+                || crate::cli::screen::is_hidden(c)
+                || matches!(c, '\u{fffe}' | '\u{ffff}') =>
+            {
                 out.push('\u{fffd}');
             }
             c => out.push(c),

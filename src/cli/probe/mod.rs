@@ -14,7 +14,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::explain::BindingName;
-use super::screen::Screen;
+use super::screen::{self, Screen};
 use super::{FAILED, REFUSED, output, say};
 use crate::normalize::Binding;
 use crate::outbound::Typed;
@@ -190,7 +190,7 @@ pub fn run(args: &Args) -> ExitCode {
         return output::print(show::list(screen).as_bytes(), ExitCode::SUCCESS, FAILED);
     }
     let refuse = |why: &str| {
-        say(&format!("a2a-errata: {}", show::plain(why)));
+        say(&format!("a2a-errata: {}", screen::clean(why)));
         ExitCode::from(REFUSED)
     };
     // Minutes of asking are not thrown away because of a name.

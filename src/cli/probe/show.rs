@@ -13,25 +13,6 @@ const CHECK: usize = 18;
 /// The longest verdict.
 const VERDICT: usize = 14;
 
-/// Without anything a terminal would obey, or that would show a line in another order than it is written.
-pub(super) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            c if turns_text(c) => {
-                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    screen::clean(&out)
-}
-
-/// Characters that are not seen and change how others are: directions, joiners, tags, line separators.
-pub(super) fn turns_text(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
 /// The table.
 pub fn text(screen: Screen, probed: &Probed) -> String {
     let mut out = String::new();
@@ -39,7 +20,7 @@ pub fn text(screen: Screen, probed: &Probed) -> String {
         out.push_str(&indented(screen, Ink::Dim, "note: ", note, 0));
     }
     for (interface, findings) in &probed.interfaces {
-        let _ = writeln!(out, "{}", screen.rule(&plain(&title(interface))));
+        let _ = writeln!(out, "{}", screen.rule(&screen::clean(&title(interface))));
         if interface.protocol == Protocol::V0_3 {
             let note = "it offers 0.3 only, which RFC 0211 does not bind; this is what a 1.0 host would have to change";
             out.push_str(&indented(screen, Ink::Dim, "note: ", note, 0));
@@ -98,7 +79,9 @@ fn row(screen: Screen, finding: &Finding) -> String {
     };
     let before = CHECK + VERDICT + 4;
     let mut out = String::new();
-    for (at, line) in wrap(&plain(&source), screen.width.saturating_sub(before).max(30)).iter().enumerate() {
+    for (at, line) in
+        wrap(&screen::clean(&source), screen.width.saturating_sub(before).max(30)).iter().enumerate()
+    {
         if at == 0 {
             let _ = writeln!(out, "{}  {said}  {line}", pad(finding.check.id, CHECK));
         } else {
@@ -113,7 +96,7 @@ fn row(screen: Screen, finding: &Finding) -> String {
 
 fn indented(screen: Screen, ink: Ink, begins: &str, text: &str, by: usize) -> String {
     let room = screen.width.saturating_sub(by).max(30);
-    let lines = wrap(&plain(&format!("{begins}{text}")), room);
+    let lines = wrap(&screen::clean(&format!("{begins}{text}")), room);
     let mut out = String::new();
     for line in lines {
         let _ = writeln!(out, "{}{}", " ".repeat(by), screen.paint(ink, &line));
@@ -169,7 +152,7 @@ pub fn json(probed: &Probed) -> String {
     let mut out = String::new();
     // Outside of strings there are none of these; inside, an escape says the same.
     for c in format!("{all:#}\n").chars() {
-        if turns_text(c) || (c.is_control() && c != '\n') {
+        if screen::is_hidden(c) || (c.is_control() && c != '\n') {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(out, "\\u{unit:04x}");
             }
@@ -186,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_a_host_says_cannot_turn_a_line_around() {
-        assert_eq!(plain("a\u{202e}b\x1b[2J\u{9b}\u{2066}"), "a\\u{202e}b\u{fffd}[2J\u{fffd}\\u{2066}");
+        assert_eq!(screen::clean("a\u{202e}b\x1b[2J\u{9b}\u{2066}"), "a\\u{202e}b\\u{1b}[2J\\u{9b}\\u{2066}");
         let probed = Probed {
             url: "http://h".to_owned(),
             notes: vec!["a\u{202e}b\u{9b}\u{e0041}\x1b".to_owned()],
