@@ -117,7 +117,8 @@ impl Asked {
     fn bad_head(self, framing: &str) -> String {
         let status = if self.rest && !self.stream { 400 } else { 200 };
         let media = if self.stream { "text/event-stream" } else { "application/json" };
-        format!("HTTP/1.1 {status} X\r\nContent-Type: {media}\r\n{framing}\r\n")
+        // One that may be used again and is closed would be another kind of failure (P-2).
+        format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Type: {media}\r\n{framing}\r\n")
     }
 
     fn before(self) -> String {

@@ -258,7 +258,7 @@ fn a_client_of_http_2_is_told_how_many_streams_it_may_open() {
     block_on(async {
         let socket = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
         let (send, connection) = h2::client::handshake(socket).await.unwrap();
-        let driver = tokio::spawn(async move { connection.await });
+        let driver = tokio::spawn(connection);
         let told = async {
             while send.current_max_send_streams() != 3 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
