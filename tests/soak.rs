@@ -247,7 +247,9 @@ impl Seen {
             let mut wrong = self.wrong.lock().unwrap();
             if wrong.len() < 10 {
                 let got = got.map(|(status, whole, text)| (status, whole, text.get(..500).unwrap_or(text)));
-                wrong.push(format!("{} {id}: {got:?}", kind.name));
+                let says = format!("{} {id}: {got:?}", kind.name);
+                println!("wrong: {says}");
+                wrong.push(says);
             }
         }
     }
