@@ -18,7 +18,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -181,13 +181,7 @@ fn answer(connection: &mut Connection, kind: &str, id: u64) -> bool {
             false
         }
         "bomb" => {
-            let mut zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-            zip.write_all(error.trim_end_matches("\"}}").as_bytes()).unwrap();
-            for _ in 0..2_000 {
-                zip.write_all(&[b'a'; 10_000]).unwrap();
-            }
-            zip.write_all(b"\"}}").unwrap();
-            let body = zip.finish().unwrap();
+            let body = bomb();
             connection.try_send(format!("{coded}Content-Length: {}\r\n\r\n", body.len()))
                 && connection.try_send(body)
         }
@@ -219,6 +213,20 @@ fn answer(connection: &mut Connection, kind: &str, id: u64) -> bool {
         }
         other => panic!("{other}"),
     }
+}
+
+/// An error of 20 MB, compressed; made once, because that takes longer than a proxy waits.
+fn bomb() -> &'static [u8] {
+    static BOMB: OnceLock<Vec<u8>> = OnceLock::new();
+    BOMB.get_or_init(|| {
+        let mut zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        zip.write_all(ERROR.trim_end_matches("\"}}").as_bytes()).unwrap();
+        for _ in 0..2_000 {
+            zip.write_all(&[b'a'; 10_000]).unwrap();
+        }
+        zip.write_all(b"\"}}").unwrap();
+        zip.finish().unwrap()
+    })
 }
 
 /// What the clients have counted.
@@ -389,6 +397,7 @@ fn nothing_grows_and_all_counts_agree() {
     let lasts = Duration::from_secs(lasts);
     let heard = Arc::new(Heard::default());
     let host = start_host(&heard);
+    let _ = bomb();
     let directory = tempfile::tempdir().unwrap();
     let (listen, admin) = (free_port(), free_port());
     let (file, log) = (directory.path().join("soak.toml"), directory.path().join("log"));
