@@ -470,7 +470,9 @@ pub fn twice_is_once(host: &Host, request: &Request, answer: &Answer, once: &See
         _ if once.outcome.not_found => expect(!twice.host_head, || "the fixed answer passed".into()),
         Verdict::Rewritten => {
             let verdict = twice.outcome.verdict;
-            expect(verdict == Verdict::Conformant, || format!("what was written is {verdict:?}"))
+            // Without a call of JSON-RPC's, a longer body flows before an error behind a long id is read (E-4, F-9).
+            let flows = request.method != Method::POST && once.body.len() > 4096 && verdict == Verdict::Passed;
+            expect(verdict == Verdict::Conformant || flows, || format!("what was written is {verdict:?}"))
         }
         _ => Ok(()),
     }
