@@ -1,11 +1,23 @@
 //! Where two rules meet, or the boundary up to which a body is judged whole falls into something: what the fuzz targets
 //! found, by rule.
 
+use std::io::Write as _;
+
 use a2a_errata::normalize::Rule;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::Method;
 use serde_json::json;
 
 use crate::rules_support::*;
+
+fn stream_over_http(body: impl Into<Vec<u8>>) -> Answer {
+    Answer::raw(200, body).set("content-type", Some("text/event-stream"))
+}
+
+fn subscribe_over_http() -> Request {
+    Request::http(Method::GET, "/rest/tasks/t-1:subscribe").header("accept", "text/event-stream")
+}
 
 #[test]
 fn e5_a_list_of_versions_is_kept_only_where_it_misleads_nobody() {
@@ -76,5 +88,111 @@ fn f5_a_redirect_is_judged_only_for_what_json_rpc_it_says() {
         let seen = host.run(&Request::send(), &Answer::raw(302, body));
         let code = if body.contains("32004") { -32004 } else { -32603 };
         assert_eq!((seen.status, seen.code()), (200, code), "{body} {}", seen.text());
+    }
+}
+
+#[test]
+fn f9_an_events_name_counts_up_to_the_boundary_in_any_split() {
+    let host = Host::http().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 8192));
+    let pad = "x".repeat(5000);
+    for (body, passes) in [
+        (format!("data:\nevent: error\n: {pad}\n\n"), false),
+        (format!("event: error\ndata: {{\"x\":\"{pad}\"}}\n\n"), false),
+        (format!("data: {{\"x\":\"{pad}\"}}\n\n"), true),
+        (format!("data: {{\"task\":{{\"x\":\"{pad}\"}}}}\n\n"), true),
+        // No name, but the data says it: before the boundary, or wherever if it has not begun by then.
+        (format!("data: {{\"error\":{{\"code\":500,\"status\":\"INTERNAL\",\"x\":\"{pad}\"}}}}\n\n"), false),
+        (
+            format!("data: {{{}\"error\":{{\"code\":500,\"status\":\"INTERNAL\"}}}}\n\n", " ".repeat(5000)),
+            false,
+        ),
+        (format!("id: {pad}\ndata: {{\"error\":{{\"code\":500,\"status\":\"INTERNAL\"}}}}\n\n"), false),
+        (format!("id: {pad}\ndata: {{\"x\":[],\"error\":{{\"code\":500}}}}\n\n"), false),
+        (format!("id: {pad}\ndata: {{\"x\":[]]\"error\":{{\"code\":500}}}}\n\n"), false),
+        (format!("id: {pad}\ndata: {{\"x\":[]}}\n\n"), true),
+        (format!("id: {pad}\ndata: [DONE]\n\n"), true),
+    ] {
+        let whole = host.run(&subscribe_over_http(), &stream_over_http(body.clone()));
+        let what: String = body.chars().filter(|c| *c != 'x').collect();
+        assert_eq!(whole.passed(&stream_over_http(body.clone())), passes, "{what} {}", whole.text());
+        let near = 4090..4100;
+        for split in [1, 2, 25, 64, 199, 4096].map(Split::Every).into_iter().chain(near.map(Split::At)) {
+            let seen = host.run(&subscribe_over_http(), &stream_over_http(body.clone()).split(split.clone()));
+            assert_eq!(seen.visible(), whole.visible(), "{split:?} {what}");
+        }
+    }
+}
+
+#[test]
+fn s1_events_behind_what_began_as_a_document_are_read() {
+    let host = Host::http();
+    let bad = r#"data: {"error":{"code":501,"status":"UNIMPLEMENTED","message":"at /srv/acme"}}"#;
+    let long = "x".repeat(5000);
+    for first in
+        ["{}", "[", "\r\n\t\n{", "{\"a\":1}\n", "\u{feff}{\"x\"", "{\"jsonrpc\":\"2.0\",\"error\":{\"x\":1}}"]
+    {
+        for body in [
+            format!("{first}\n\n{bad}\n\n"),
+            format!("{first}\n{bad}\n\ndata: {{\"task\":{{\"x\":\"{long}\"}}}}\n\n"),
+            format!("{first}\nid: {long}\n\n{bad}\n\n"),
+        ] {
+            let whole = host.run(&subscribe_over_http(), &stream_over_http(body.clone()));
+            assert!(!whole.text().contains("acme"), "{first} {}", whole.text());
+            for split in [1, 7, 64, 4096].map(Split::Every).into_iter().chain([4095, 4097].map(Split::At)) {
+                for order in [Order::RequestFirst, Order::AnswerFirst] {
+                    let answer = stream_over_http(body.clone()).split(split.clone());
+                    let seen = host.clone().order(order).run(&subscribe_over_http(), &answer);
+                    assert_eq!(seen.visible(), whole.visible(), "{split:?} {first}");
+                }
+            }
+        }
+    }
+    // One that is a document, blanks around it, is that; and a client finds no event in it.
+    let document = stream_over_http("\n{\"task\":{\"x\":\"\\ndata: {}\"}}\n\n");
+    assert!(host.run(&subscribe_over_http(), &document).passed(&document));
+}
+
+#[test]
+fn f9_a_coding_that_breaks_is_the_same_in_any_split() {
+    let host = Host::rpc().policy(|p| (p.response_cap_bytes, p.intake_bytes) = (4096, 8192));
+    let long = "x".repeat(9000);
+    for (plain, keep, code) in [
+        // A success that had begun to flow, an error over the intake, one within it, and next to nothing.
+        (format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"{long}\"}}"), 6000, None),
+        (
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{{\"code\":-32004,\"x\":\"{long}\"}}}}"),
+            9000,
+            Some("limit"),
+        ),
+        (
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{{\"code\":-32004,\"x\":\"{long}\"}}}}"),
+            6000,
+            Some("Internal"),
+        ),
+        (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#.into(), 10, Some("Internal")),
+    ] {
+        // Stored, not compressed, so that each byte comes out as it goes in.
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+        encoder.write_all(plain.as_bytes()).unwrap();
+        let mut coded = encoder.finish().unwrap();
+        coded.truncate(keep);
+        // The end of a stored block, then a block of a kind there is none of.
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+        encoder.write_all(&plain.as_bytes()[..keep.min(plain.len())]).unwrap();
+        encoder.flush().unwrap();
+        let mut coded_then_broken = encoder.get_ref().clone();
+        coded_then_broken.extend([0x06; 40]);
+        for bytes in [coded, coded_then_broken] {
+            let answer = Answer::raw(200, bytes).header("content-encoding", "gzip");
+            let whole = host.run(&Request::send(), &answer);
+            match code {
+                None => assert!(whole.passed(&answer), "{}", whole.text()),
+                Some(word) => assert!(whole.text().contains(word), "{keep} {}", whole.text()),
+            }
+            for split in [1, 2, 64, 1000, 4096].map(Split::Every) {
+                let seen = host.run(&Request::send(), &answer.clone().split(split.clone()));
+                assert_eq!(seen.visible(), whole.visible(), "{split:?} {keep}");
+            }
+        }
     }
 }
