@@ -85,6 +85,7 @@ fn values_that_are_wrong() {
         ("disclosure.words = [\"\"]", "disclosure.words[0] = \"\": must not be empty or begin or end with a space; write a word".into()),
         ("authorities = [\"a b\"]", "authorities[0] = \"a b\": not a Host value; write a name with or without a port, for example \"agents.example\"".into()),
         ("public_url = \"https://u@a.example/b\"", "public_url = \"https://u@a.example/b\": not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into()),
+        ("public_url = \"https://a.example/b\u{3000}\"", "public_url = \"https://a.example/b\u{3000}\": not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into()),
         ("public_url = \"agents\"", "public_url = \"agents\": not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into()),
         ("oracle = 5", "oracle = 5: must be a table".into()),
     ] {

@@ -10,6 +10,8 @@ mod answers;
 mod cap;
 #[path = "rules_table/disclosure.rs"]
 mod disclosure;
+#[path = "rules_table/edges.rs"]
+mod edges;
 #[path = "rules_table/faults.rs"]
 mod faults;
 #[path = "rules_table/oracle.rs"]

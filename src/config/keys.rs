@@ -335,7 +335,7 @@ fn public_url(text: &str) -> Result<(), String> {
             && !uri.path().split('/').any(|segment| matches!(segment, "." | ".."))
             && !uri.path().contains("//")
     });
-    if absolute && !text.contains('#') {
+    if absolute && !text.contains('#') && !text.contains(char::is_whitespace) {
         return Ok(());
     }
     Err("not an absolute URL; write for example \"https://agents.example/billing\", or \"\" for off".into())

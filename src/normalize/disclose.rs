@@ -478,8 +478,16 @@ pub fn admits_metadata(key: &str, value: &str, disclosure: &Disclosure, call: &C
     match key {
         "taskId" => call.task.as_ref().and_then(|t| t.text.as_deref()) == Some(value),
         "contextId" => call.context.as_deref() == Some(value),
+        // A list of versions and no other text of the host's.
+        "supportedVersions" => value.split(',').all(|version| is_version(version.trim())),
         _ => METADATA_KEYS.contains(&key) || disclosure.metadata_keys.iter().any(|k| k == key),
     }
+}
+
+/// Digits and dots, as versions of the protocol are written.
+#[must_use]
+pub fn is_version(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 16 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
 /// D-3: the headers of a host that a rewritten answer keeps, content headers aside.

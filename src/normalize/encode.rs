@@ -3,7 +3,7 @@
 use super::Binding;
 use super::call::{Call, Id, Task};
 use super::decode::Violation;
-use super::disclose::{Gate, admits_metadata, is_field_path};
+use super::disclose::{Gate, admits_metadata, is_field_path, is_version};
 use super::fault::{Fault, Kind, Refusal};
 use super::outcome::{DroppedKind, Outcome, Rule};
 use crate::protocol::a2a::{A2aError, DOMAIN, OPENWOP_DOMAIN};
@@ -244,7 +244,11 @@ impl Frame<'_> {
             if version && matches!(&**name, "supportedVersions" | "supported" | "requested") {
                 continue;
             }
-            let kept = value.as_ref().filter(|v| admits_metadata(name, v, self.gate.disclosure, self.call()));
+            // Behind a second proxy a list of versions would make a wrong version of another error (F-7, E-5).
+            let misleads = &**name == "supportedVersions" && !matches!(fault.kind, Kind::A2a(_));
+            let kept = value
+                .as_ref()
+                .filter(|v| !misleads && admits_metadata(name, v, self.gate.disclosure, self.call()));
             match kept {
                 Some(value) if !metadata.iter().any(|(n, _)| **n == **name) => {
                     metadata.push(((&**name).into(), Node::string(value)));
@@ -261,8 +265,8 @@ impl Frame<'_> {
     /// E-7: the host's list cut with the interface's, in the interface's order; else the interface's.
     fn versions(&self, fault: &Fault) -> String {
         if self.offered.is_empty() {
-            let plain = |v: &&str| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            return fault.versions.iter().map(|v| &**v).filter(plain).collect::<Vec<_>>().join(",");
+            let plain = fault.versions.iter().map(|v| &**v).filter(|v| is_version(v));
+            return plain.collect::<Vec<_>>().join(",");
         }
         let both: Vec<&str> = self
             .offered

@@ -257,6 +257,11 @@ impl Exchange {
             if !lead.is_empty() {
                 held.take(lead, self.policy.intake_bytes);
             }
+            let Phase::Streaming(stream) = std::mem::replace(&mut self.phase, Phase::Finished) else {
+                return;
+            };
+            let seen = held.pieces.len();
+            held.stream = (self.binding == Binding::HttpJson).then_some((stream, seen));
             self.phase = Phase::Holding(Box::new(held));
         }
         let Phase::Holding(held) = &mut self.phase else { return };
@@ -270,7 +275,9 @@ impl Exchange {
             // No JSON-RPC answer: it flows unless an error has begun (E-4).
             status < 400 && held.flows_without_result()
         };
-        if flows {
+        if held.is_stream_after_all() && !self.policy.cap.success {
+            self.read_as_stream();
+        } else if flows {
             self.outcome.rules.insert(Rule::F9);
             self.release();
         } else if held.over {
@@ -419,6 +426,18 @@ impl Exchange {
         self.send_as_is(held.pieces, Output::PassRest);
     }
 
+    /// What is held is no document but a stream that began like one (S-1): its events are read after all.
+    fn read_as_stream(&mut self) {
+        let Phase::Holding(mut held) = std::mem::replace(&mut self.phase, Phase::Finished) else { return };
+        let Some((stream, seen)) = held.stream.take() else { return };
+        self.phase = Phase::Streaming(stream);
+        for bytes in held.pieces.into_iter().skip(seen) {
+            if matches!(self.phase, Phase::Streaming(_)) {
+                self.stream_piece(bytes);
+            }
+        }
+    }
+
     fn send_as_is(&mut self, pieces: Vec<Bytes>, then: Output) {
         if !self.is_observing() {
             self.out.push_back(Output::HostHead);
@@ -481,6 +500,11 @@ impl Exchange {
             return self.send_unjudged(held.pieces, over); // not ours after all (I-1)
         }
         let document = if over == Over::End { held.document() } else { None };
+        if over == Over::End && document.is_none() && held.stream.is_some() {
+            self.phase = Phase::Holding(held);
+            self.read_as_stream();
+            return self.end();
+        }
         let empty = held.len == 0 && !held.undecodable;
         let evidence = match over {
             Over::End => decode(document.as_ref().map(|d| &d.root), empty),

@@ -8,6 +8,7 @@ use http::header::CONTENT_TYPE;
 use memchr::memmem::Finder;
 
 use super::Binding;
+use super::stream::Stream;
 use super::watch::Watch;
 use crate::protocol::charset::Charset;
 use crate::protocol::coding::Decoder;
@@ -42,6 +43,11 @@ pub(super) struct Held {
     pub(super) decoded: Vec<u8>,
     /// More was decoded than the intake allows.
     pub(super) over: bool,
+    /// It is called a stream, on HTTP+JSON, but began as a document (S-1): what becomes of it should it be none, and
+    /// how many of the pieces that stream has seen already.
+    pub(super) stream: Option<(Box<Stream>, usize)>,
+    /// It was no JSON up to where a body is judged whole.
+    malformed_early: bool,
 }
 
 impl Held {
@@ -65,6 +71,8 @@ impl Held {
             malformed: false,
             decoded: Vec::new(),
             over: false,
+            stream: None,
+            malformed_early: false,
         }
     }
 
@@ -77,6 +85,11 @@ impl Held {
                 self.catch_up();
                 self.scan(&bytes, intake);
                 self.over |= self.len > intake;
+            }
+            Some(coding) if self.undecodable => {
+                // None of it is read any more, but endless input must not pile up.
+                self.coding = Some(coding);
+                self.over |= self.raw_len > intake;
             }
             Some(mut coding) => {
                 let result = coding.feed(&bytes, &mut |piece| {
@@ -141,6 +154,7 @@ impl Held {
         self.scan_part(before);
         if is_longer && !was_longer {
             self.watch.settle();
+            self.malformed_early = self.malformed;
         }
         if !after.is_empty() && !self.watch.flows() {
             let was_malformed = self.malformed;
@@ -168,12 +182,21 @@ impl Held {
 
     /// F-9: more than is judged whole is there, and a success has begun.
     pub(super) fn flows(&self) -> bool {
-        self.len > JUDGED_WHOLE && !self.undecodable && !self.malformed && self.watch.flows()
+        // What turned out to be broken behind it might as well have come later; in an unknown coding nothing was read.
+        let was_read = !self.undecodable || self.coding.is_some();
+        self.len > JUDGED_WHOLE && was_read && !self.malformed && self.watch.flows()
     }
 
     /// The same where a success has no `result`: it begins with something, and not with an error (E-4).
     pub(super) fn flows_without_result(&self) -> bool {
         self.len > JUDGED_WHOLE && (self.malformed || self.watch.begins_without_error())
+    }
+
+    /// What is called a stream is no document after all, so it is read as one, in any split (F-9): a client would find
+    /// events in it.
+    pub(super) fn is_stream_after_all(&self) -> bool {
+        let is_none = self.malformed_early || self.malformed && !self.watch.begins_without_error();
+        self.stream.is_some() && self.len > JUDGED_WHOLE && is_none
     }
 
     /// The head calls it JSON as an error's head must, and it is written in plain UTF-8 (E-9).

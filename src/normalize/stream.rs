@@ -49,6 +49,8 @@ struct EventWatch {
     is_payload: bool,
     /// A `StreamResponse` member has begun before an error did (A2A §11.7).
     payload_begun: bool,
+    /// The event is longer than what is judged whole; its data has begun up to there, and nothing says "error".
+    settled: bool,
 }
 
 impl EventWatch {
@@ -56,7 +58,7 @@ impl EventWatch {
     fn is_success(&self, binding: Binding) -> bool {
         match binding {
             Binding::JsonRpc => self.watch.flows(),
-            Binding::HttpJson => self.payload_begun,
+            Binding::HttpJson => self.payload_begun || self.settled,
         }
     }
 }
@@ -135,8 +137,17 @@ pub(super) struct Stream {
 struct Due {
     over: Over,
     backlog: Vec<Bytes>,
+    /// Bytes in it: asked for with every piece.
+    backlog_len: usize,
     ended: bool,
     failed: Option<Failure>,
+}
+
+impl Due {
+    fn push(&mut self, bytes: Bytes) {
+        self.backlog_len += bytes.len();
+        self.backlog.push(bytes);
+    }
 }
 
 impl Stream {
@@ -193,7 +204,7 @@ impl Stream {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        let backlog = self.due.as_ref().map_or(0, |d| d.backlog.iter().map(Bytes::len).sum());
+        let backlog = self.due.as_ref().map_or(0, |due| due.backlog_len);
         self.held.len() + self.waiting_len + backlog
     }
 
@@ -213,7 +224,25 @@ impl Stream {
 
     /// HTTP+JSON says by the event's name that it is an error (S-3).
     fn is_named_error(&self) -> bool {
-        self.framing == Framing::Sse && sse::name_of(&self.held) == b"error"
+        self.names_error(&self.held)
+    }
+
+    fn names_error(&self, event: &[u8]) -> bool {
+        self.framing == Framing::Sse && sse::name_of(event) == b"error"
+    }
+
+    /// With these bytes the event is longer than what is judged whole: on HTTP+JSON, where no `result` tells a success,
+    /// one whose data has begun by then and has not said "error", nor does its name, is none. Asked once, of the bytes
+    /// up to the boundary, however they were split (F-9); [`Stream::room`] sees to that.
+    fn settle(&mut self, segment: &[u8]) {
+        let len = self.held.len() + segment.len();
+        let crosses = self.held.len() <= JUDGED_WHOLE && len > JUDGED_WHOLE;
+        if self.binding == Binding::HttpJson && crosses && !self.reading.malformed {
+            let watch = &mut self.reading.watch.watch;
+            watch.settle();
+            let begins_well = watch.begins_without_error();
+            self.reading.watch.settled = begins_well && !self.names_error(&[&self.held, segment].concat());
+        }
     }
 
     fn data(&self) -> Vec<u8> {
@@ -252,7 +281,7 @@ impl Exchange {
         if let Phase::Streaming(stream) = &mut self.phase
             && let Some(due) = &mut stream.due
         {
-            due.backlog.push(bytes);
+            due.push(bytes);
             return;
         }
         let intake = self.policy.intake_bytes;
@@ -274,7 +303,9 @@ impl Exchange {
                     if !wondering || *malformed || decides && watch.is_success(binding) {
                         break;
                     }
-                    *malformed = scanner.feed(part, watch).is_err();
+                    // What follows a success might as well have come in the next piece, unread (F-9).
+                    *malformed =
+                        scanner.feed(part, watch).is_err() && !(decides && watch.is_success(binding));
                 }
             });
             let end = at + step.taken;
@@ -287,15 +318,10 @@ impl Exchange {
                 continue;
             }
             let has_data = step.ended.unwrap_or(stream.splitter.has_data());
-            let len = stream.held.len() + step.taken;
-            let is_success = stream.reading.watch.is_success(binding)
-                || stream.binding == Binding::HttpJson
-                    && len > JUDGED_WHOLE
-                    && has_data
-                    && !stream.reading.malformed
-                    && !stream.reading.watch.watch.has_error()
-                    && !stream.is_named_error();
-            if wondering && is_success && decides {
+            if wondering {
+                stream.settle(bytes.get(at..end).unwrap_or_default());
+            }
+            if wondering && decides && stream.reading.watch.is_success(binding) {
                 stream.doing = Doing::Passing;
                 let held = std::mem::take(&mut stream.held);
                 self.open_stream();
@@ -324,7 +350,7 @@ impl Exchange {
                         self.event(has_data, over);
                         let Phase::Streaming(stream) = &mut self.phase else { return };
                         if let Some(due) = &mut stream.due {
-                            due.backlog.push(bytes.slice(end..));
+                            due.push(bytes.slice(end..));
                             return;
                         }
                     }
@@ -364,7 +390,7 @@ impl Exchange {
         // An answer of ours needs the request's id, or the task it names.
         if (may_be_error || !fits) && !self.is_observing() && !self.reader.has_ended() {
             let Phase::Streaming(stream) = &mut self.phase else { return };
-            stream.due = Some(Due { over, backlog: Vec::new(), ended: false, failed: None });
+            stream.due = Some(Due { over, backlog: Vec::new(), backlog_len: 0, ended: false, failed: None });
             return;
         }
         if !may_be_error && fits {

@@ -33,6 +33,15 @@ enum Step {
     Zstd(ZstdDecoder<'static>),
 }
 
+/// How far one step got.
+#[derive(Debug, Default)]
+struct Progress {
+    read: usize,
+    written: usize,
+    /// The bytes are not in the coding.
+    broken: bool,
+}
+
 impl Step {
     fn new(name: &str) -> Result<Option<Self>, Undecodable> {
         Ok(Some(match name {
@@ -58,8 +67,9 @@ impl Step {
         }))
     }
 
-    /// Decodes from `input` into `out`; returns how much was read and how much written.
-    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), Undecodable> {
+    /// Decodes from `input` into `out`. What was written before the bytes turned out to be broken is told too: it
+    /// would have come out had they come one by one (F-9).
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Progress {
         match self {
             Self::Flate { ended: true, gzip, inner } => {
                 // Another gzip member may follow; anything else after the end is padding.
@@ -68,12 +78,12 @@ impl Step {
                     *self = Self::Flate { inner: None, gzip: true, ended: false };
                     return self.step(input, out);
                 }
-                Ok((input.len(), 0))
+                Progress { read: input.len(), ..Progress::default() }
             }
             Self::Flate { inner, gzip, ended } => {
                 let inner = match (inner, input.first()) {
                     (Some(inner), _) => inner,
-                    (None, None) => return Ok((0, 0)),
+                    (None, None) => return Progress::default(),
                     (slot @ None, Some(first)) => slot.insert(if *gzip {
                         Decompress::new_gzip(15)
                     } else {
@@ -81,17 +91,22 @@ impl Step {
                     }),
                 };
                 let (before_in, before_out) = (inner.total_in(), inner.total_out());
-                let status = inner.decompress(input, out, FlushDecompress::None).map_err(|_| Undecodable)?;
-                *ended = status == Status::StreamEnd;
-                let read = usize::try_from(inner.total_in() - before_in).map_err(|_| Undecodable)?;
-                let written = usize::try_from(inner.total_out() - before_out).map_err(|_| Undecodable)?;
-                Ok((read, written))
+                let status = inner.decompress(input, out, FlushDecompress::None);
+                *ended = matches!(status, Ok(Status::StreamEnd));
+                let since = |before: u64, now: u64| usize::try_from(now - before).unwrap_or_default();
+                Progress {
+                    read: since(before_in, inner.total_in()),
+                    written: since(before_out, inner.total_out()),
+                    broken: status.is_err(),
+                }
             }
-            Self::Brotli { ended: true, .. } => Ok((input.len(), 0)),
+            Self::Brotli { ended: true, .. } => Progress { read: input.len(), ..Progress::default() },
             Self::Brotli { inner, ended } => {
+                // One by one: when it fails it keeps what it has decoded of the same input.
+                let input = input.get(..1).unwrap_or_default();
                 let (mut left_in, mut read) = (input.len(), 0);
                 let (mut left_out, mut written, mut total) = (out.len(), 0, 0);
-                match BrotliDecompressStream(
+                let result = BrotliDecompressStream(
                     &mut left_in,
                     &mut read,
                     input,
@@ -100,18 +115,15 @@ impl Step {
                     out,
                     &mut total,
                     inner,
-                ) {
-                    BrotliResult::ResultSuccess => *ended = true,
-                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
-                    BrotliResult::ResultFailure => return Err(Undecodable),
-                }
-                Ok((read, written))
+                );
+                *ended = matches!(result, BrotliResult::ResultSuccess);
+                Progress { read, written, broken: matches!(result, BrotliResult::ResultFailure) }
             }
             Self::Zstd(inner) => {
                 let mut from = InBuffer::around(input);
                 let mut to = OutBuffer::around(out);
-                inner.run(&mut from, &mut to).map_err(|_| Undecodable)?;
-                Ok((from.pos(), to.pos()))
+                let broken = inner.run(&mut from, &mut to).is_err();
+                Progress { read: from.pos(), written: to.pos(), broken }
             }
         }
     }
@@ -163,10 +175,13 @@ fn run(steps: &mut [Step], input: &[u8], sink: &mut dyn FnMut(&[u8]) -> bool) ->
     let mut out = vec![0; PIECE];
     let mut rest = input;
     loop {
-        let (read, written) = step.step(rest, &mut out)?;
+        let Progress { read, written, broken } = step.step(rest, &mut out);
         rest = rest.get(read..).unwrap_or_default();
         if written > 0 && !run(inner, out.get(..written).unwrap_or_default(), sink)? {
             return Ok(false);
+        }
+        if broken {
+            return Err(Undecodable);
         }
         if rest.is_empty() && written < out.len() || read == 0 && written == 0 {
             return Ok(true);
@@ -267,6 +282,36 @@ mod tests {
         assert!(Decoder::for_head(&head("identity")).unwrap().is_none());
         for coding in ["gzip", "zstd", "br", "deflate"] {
             assert!(decode(coding, b"<html>not at all, and long enough</html>", 3).is_err(), "{coding}");
+        }
+    }
+
+    #[test]
+    fn f9_what_came_before_the_broken_bytes_comes_in_any_split() {
+        let plain = br#"{"jsonrpc":"2.0","id":7,"error":{"code":-32001}}"#.repeat(300);
+        for (coding, how) in [("gzip", "gzip"), ("deflate", "raw"), ("br", "br"), ("zstd", "zstd")] {
+            let mut coded = encode(how, &plain);
+            let half = coded.len() / 2;
+            for byte in coded.iter_mut().skip(half) {
+                *byte = 0xff;
+            }
+            let decoded = |split: usize| {
+                let mut decoder = Decoder::for_head(&head(coding)).unwrap().unwrap();
+                let mut out = Vec::new();
+                let mut pieces = coded.chunks(split);
+                let mut take = |piece: &[u8]| {
+                    let sink = &mut |b: &[u8]| {
+                        out.extend_from_slice(b);
+                        true
+                    };
+                    decoder.feed(piece, sink).is_ok()
+                };
+                let ok = pieces.all(&mut take);
+                (ok, out)
+            };
+            let (ok, whole) = decoded(usize::MAX);
+            for split in [1, 2, 7, 64, 4096] {
+                assert_eq!(decoded(split), (ok, whole.clone()), "{coding} {split}");
+            }
         }
     }
 

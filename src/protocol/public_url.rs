@@ -76,12 +76,13 @@ pub struct Edited {
 pub struct NoCard;
 
 impl PublicUrl {
-    /// `None` if `url` is no absolute `http(s)` URL.
+    /// `None` if `url` is no absolute `http(s)` URL: one has no blanks, which those who read it would trim away.
     #[must_use]
     pub fn new(url: &str, own: Own) -> Option<Self> {
         let Place::Absolute { scheme, authority, rest } = place(url)? else { return None };
         let path = rest.trim_end_matches('/');
-        let is_plain = !authority.is_empty() && !rest.contains(['?', '#']);
+        let blank = |c: char| c.is_whitespace() || c.is_control();
+        let is_plain = !authority.is_empty() && !rest.contains(['?', '#']) && !url.contains(blank);
         is_plain.then(|| Self {
             origin: format!("{scheme}://{authority}").into(),
             authority: without_implied_port(&scheme, &authority).into(),
@@ -407,6 +408,10 @@ mod tests {
         assert_eq!(root.below("/a2a"), Some("/a2a"));
         for bad in ["", "agents.example", "/x", "ftp://a", "https://", "https://a?b", "https://a/#b"] {
             assert_eq!(PublicUrl::new(bad, Own::default()), None, "{bad}");
+        }
+        // What a card's reader trims away would be another URL.
+        for bad in ["https://a/b\r", "https://a/b\u{3000}", "https://a/b c", " https://a/b"] {
+            assert_eq!(PublicUrl::new(bad, Own::default()), None, "{bad:?}");
         }
     }
 

@@ -81,6 +81,12 @@ fn plain<'a>(headers: &HeaderMap, body: &'a [u8]) -> Option<&'a [u8]> {
     (!coded(headers)).then_some(body)
 }
 
+/// Whether an `error` member makes an error of its body. A redirect is judged only for what JSON-RPC it says: no rule
+/// makes an error of another (F-5, I-4).
+fn is_error(status: u16, is_rpc: bool, error: &Value) -> bool {
+    !error.is_null() && (is_rpc || !(300..400).contains(&status) || error.get("code").is_some())
+}
+
 /// Passed bytes or a valid answer; never anything between. An error that passes is in shape, whoever reads it: its
 /// first `error` member, its last, or any other.
 pub fn passed_or_valid(host: &Host, request: &Request, answer: &Answer, seen: &Seen) -> Result<(), String> {
@@ -110,7 +116,10 @@ pub fn passed_or_valid(host: &Host, request: &Request, answer: &Answer, seen: &S
         return match binding(host) {
             Binding::JsonRpc if is_post || answer.status >= 400 => {
                 let members = reading::members(&reading::as_utf8(body)).unwrap_or_default();
-                let has_error = members.iter().any(|(name, value)| name == "error" && !value.is_null());
+                let is_rpc = members.iter().any(|(name, _)| name == "jsonrpc");
+                let has_error = members
+                    .iter()
+                    .any(|(name, value)| name == "error" && is_error(answer.status, is_rpc, value));
                 let valid = || faults_in_any_order(body, Binding::JsonRpc, cap);
                 if has_error { valid().map_err(|why| format!("an error passed: {why}")) } else { Ok(()) }
             }
@@ -178,10 +187,23 @@ pub fn events(stream: &[u8]) -> Vec<Event> {
     found
 }
 
+/// A JSON document, or what is too long to tell (F-9).
+fn begins_as_document(body: &[u8]) -> bool {
+    let blank = |b: &u8| b.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(b);
+    let document = body.iter().position(|b| !blank(b)).and_then(|at| body.get(at..)).unwrap_or_default();
+    matches!(document.first(), Some(b'{' | b'['))
+        && (body.len() > JUDGED_WHOLE || serde_json::from_slice::<Value>(document).is_ok())
+}
+
 /// No event that a client takes for an error leaves in another shape than ours: its first member of `result` and
 /// `error` that is not null is `error`.
 pub fn events_in_shape(host: &Host, request: &Request, answer: &Answer, seen: &Seen) -> Result<(), String> {
-    if seen.unbound || !is_stream(&seen.headers) || seen.status >= 300 || request.method == Method::HEAD {
+    // A 1xx is no answer.
+    if seen.unbound
+        || !is_stream(&seen.headers)
+        || !(200..300).contains(&seen.status)
+        || request.method == Method::HEAD
+    {
         return Ok(());
     }
     if coded(&seen.headers) || echoes_odd_text(request) || is_merged(host) || matches!(seen.status, 204 | 304)
@@ -196,9 +218,7 @@ pub fn events_in_shape(host: &Host, request: &Request, answer: &Answer, seen: &S
     let events: Vec<Event> = if of_lines {
         let lines = seen.body.split(|b| *b == b'\n');
         lines.map(|line| Event { name: Vec::new(), data: line.to_vec() }).collect()
-    } else if seen.host_head
-        && answer.body.trim_ascii_start().first().is_some_and(|b| matches!(b, b'{' | b'['))
-    {
+    } else if seen.host_head && begins_as_document(&answer.body) {
         return Ok(()); // one JSON document in place of a stream (S-1)
     } else {
         events(&seen.body)
@@ -318,7 +338,6 @@ pub fn never_an_id_of_others(host: &Host, request: &Request, seen: &Seen) -> Res
     if binding(host) != Binding::JsonRpc || seen.unbound || coded(&request.headers) {
         return Ok(());
     }
-    let is_error = |value: &Value| value.get("error").is_some_and(|e| !e.is_null());
     let asked = reading::as_utf8(&request.body);
     let theirs = match strict::parse(&asked) {
         Ok(Value::Object(call)) => match call.get("id") {
@@ -331,7 +350,9 @@ pub fn never_an_id_of_others(host: &Host, request: &Request, seen: &Seen) -> Res
     if seen.host_head {
         let Ok(answer) = strict::parse(&seen.body) else { return Ok(()) };
         let judged = seen.body.len() <= JUDGED_WHOLE && seen.finish == Finish::End && !coded(&seen.headers);
-        if !judged || is_stream(&seen.headers) || !is_error(&answer) || request.method != Method::POST {
+        let is_rpc = answer.get("jsonrpc").is_some();
+        let is_error = answer.get("error").is_some_and(|error| is_error(seen.status, is_rpc, error));
+        if !judged || is_stream(&seen.headers) || !is_error || request.method != Method::POST {
             return Ok(());
         }
         return match theirs {

@@ -10,9 +10,9 @@ use crate::protocol::tree::Node;
 /// True if it is a JSON-RPC response of either kind.
 pub fn read(root: &Node, evidence: &mut Evidence) -> bool {
     let count = |want: &str| root.members().iter().filter(|(name, _)| &**name == want).count();
-    // Doubled members: the last that says something.
-    let error = root.members().iter().rev().filter(|(n, _)| &**n == "error").map(|(_, v)| v);
-    let error = error.clone().find(|v| !v.is_null());
+    // Doubled members: the last that says something, one with a code before any other.
+    let said = root.members().iter().rev().filter(|(n, v)| &**n == "error" && !v.is_null()).map(|(_, v)| v);
+    let error = said.clone().find(|v| v.get("code").is_some()).or_else(|| said.clone().next());
     let (results, errors) = (count("result"), count("error"));
     match error {
         None if results == 1 && errors <= 1 => {
