@@ -58,7 +58,7 @@ lint-format:
 	@cargo fmt --check --manifest-path fuzz/Cargo.toml
 
 lint-clippy:
-	@cargo clippy --all-targets --locked -- -D warnings
+	@cargo clippy --all-targets --locked --features bench -- -D warnings
 	@cargo clippy --no-default-features --locked -- -D warnings
 
 lint-docs:
