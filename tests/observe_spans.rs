@@ -144,7 +144,7 @@ fn nobody_waits_for_a_collector() {
 #[test]
 fn a_bad_collector_or_header_is_refused_without_repeating_a_secret() {
     for (key, value, says) in [
-        ("A2A_ERRATA_TRACES__OTLP_URL", "collector:4318", "not a URL"),
+        ("A2A_ERRATA_TRACES__OTLP_URL", "collector:4318", "not the URL of a collector"),
         ("A2A_ERRATA_TRACES__HEADERS", "planted", "not a header"),
         ("A2A_ERRATA_TRACES__SAMPLE_PERCENT", "101", "from 0 to 100"),
     ] {

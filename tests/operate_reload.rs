@@ -256,6 +256,22 @@ fn what_takes_a_new_process_is_named() {
         assert!(answer.contains(&says), "{says}\nis not in\n{answer}");
         assert_eq!(stage.call(), ERROR);
     }
+    // Spans go on to where they went; what it was, and what it is to be, may open something.
+    for (traces, key) in [
+        ("otlp_url = \"http://127.0.0.1:9/v1/traces?key=acme\"", "traces.otlp_url"),
+        ("sample_percent = 7", "traces.sample_percent"),
+        ("headers = [\"authorization: Bearer acme\"]", "traces.headers"),
+    ] {
+        fs::write(stage.file(), format!("{text}[traces]\n{traces}\n")).unwrap();
+        let answer = stage.reload();
+        assert!(answer.starts_with("HTTP/1.1 422 ") && answer.contains(key), "{answer}");
+        assert!(
+            answer.contains("cannot change while the proxy runs") && !answer.contains("acme"),
+            "{answer}"
+        );
+    }
+    assert!(!ask(admin, "GET /config").contains("acme"));
+    fs::write(stage.file(), &text).unwrap();
     let from_a_page = "POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let answer = binary::text(&exchange(admin, from_a_page.as_bytes()));
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
@@ -733,6 +749,20 @@ fn reloads_certificates_upgrades_and_deaths_under_load() {
     process.ends_within(Duration::from_secs(20));
 }
 
+/// Who waits for the sockets makes one at that place, and takes nothing else away from there.
+#[test]
+fn a_file_at_the_place_of_the_hand_over_stays() {
+    let upstream = ScriptedHost::start(serve);
+    let mut stage = Stage::new();
+    stage.write(&host("legacy", &upstream, "observe"));
+    fs::write(stage.socket(), "precious").unwrap();
+    let mut process = stage.start(&["--upgrade"]);
+    process.ends_within(Duration::from_secs(10));
+    assert_eq!(process.running.0.wait().unwrap().code(), Some(3), "{}", process.log());
+    assert!(process.log().contains("no socket, which is left as it is"), "{}", process.log());
+    assert_eq!(fs::read_to_string(stage.socket()).unwrap(), "precious");
+}
+
 /// A signal that nobody is there for is no reason to end; and the sockets go to nobody who may not have them.
 #[test]
 fn a_hand_over_needs_somebody_and_a_place_of_its_own() {
@@ -755,6 +785,8 @@ fn a_hand_over_needs_somebody_and_a_place_of_its_own() {
     };
     fs::set_permissions(stage.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     refused(&mut stage, &[], "is open to every user of this machine; use a directory of mode 0700 or 0750");
+    fs::set_permissions(stage.directory.path(), fs::Permissions::from_mode(0o770)).unwrap();
+    refused(&mut stage, &[], "can be written to by a whole group; use a directory of mode 0700 or 0750");
     let text = fs::read_to_string(stage.file()).unwrap();
     let missing = Path::new("/nowhere/at/all.sock").display().to_string();
     fs::write(stage.file(), text.replace(&stage.socket().display().to_string(), &missing)).unwrap();

@@ -151,7 +151,7 @@ fn unchangeable(current: &Model, effective: Effective) -> Result<Effective, Prob
         ("listen.handover", &current.listen.handover, &new.listen.handover),
         ("admin.address", &current.admin.address, &new.admin.address),
     ];
-    let problems: Vec<_> = pairs
+    let mut problems: Vec<_> = pairs
         .into_iter()
         .filter(|(_, old, new)| old != new)
         .map(|(key, old, _)| {
@@ -161,6 +161,15 @@ fn unchangeable(current: &Model, effective: Effective) -> Result<Effective, Prob
             )
         })
         .collect();
+    let (old, traces) = (&current.traces, &new.traces);
+    let changed = [
+        ("traces.otlp_url", old.otlp_url != traces.otlp_url),
+        ("traces.sample_percent", old.sample_percent != traces.sample_percent),
+        ("traces.headers", old.headers != traces.headers),
+    ];
+    // What it was may open something.
+    let says = "cannot change while the proxy runs; restart it, or write again what was there";
+    problems.extend(changed.iter().filter(|(_, is)| *is).map(|(key, _)| effective.problem(key, says)));
     if problems.is_empty() { Ok(effective) } else { Err(Problems(problems)) }
 }
 

@@ -24,7 +24,7 @@ use crate::config::{self, ClientAuth, ENV_LOG, Host, Model};
 use crate::observe::log::{self, Format, Level};
 #[cfg(feature = "otlp")]
 use crate::observe::spans;
-use crate::observe::{Admin, Metrics, Readiness, Shown};
+use crate::observe::{Admin, Few, Metrics, Readiness, Shown};
 use crate::proxy::{
     self, Assembly, Balance, Bounds, CardReader, ClientCertificates, Ejection, Group, Health, Http2,
     InterfaceMode, Limits, ListenTls, Settings, Timeouts, Upstream, UpstreamTls, Waiting,
@@ -151,7 +151,7 @@ pub fn run(args: &Args) -> ExitCode {
     if !model.admin.address.is_empty() {
         let pages =
             Admin::new(metrics.clone(), readiness, shown).with_reload(Arc::new(move || reloader.reload()));
-        let mut admin = Service::new("admin".to_owned(), pages);
+        let mut admin = Service::new("admin".to_owned(), Few::new(pages));
         admin.add_tcp(&model.admin.address);
         admin.threads = Some(1);
         assembly.add(Box::new(admin));
@@ -276,6 +276,9 @@ fn can_hand_over(socket: &Path) -> Result<(), String> {
     let found = std::fs::metadata(directory).map_err(|error| says(&format!("cannot be used: {error}")))?;
     if found.permissions().mode() & 0o007 != 0 {
         return Err(says("is open to every user of this machine; use a directory of mode 0700 or 0750"));
+    }
+    if found.permissions().mode() & 0o020 != 0 {
+        return Err(says("can be written to by a whole group; use a directory of mode 0700 or 0750"));
     }
     let probe = directory.join(format!(".a2a-errata-{}", std::process::id()));
     let made = UnixListener::bind(&probe);

@@ -350,7 +350,9 @@ fn otlp_url(text: &str) -> Result<(), String> {
     if text.is_empty() || is_url && !text.contains('#') {
         return Ok(());
     }
-    Err("not a URL; write for example \"http://127.0.0.1:4318/v1/traces\", or \"\" for off".into())
+    let says = "not the URL of a collector (http or https, without user and fragment); write for example \
+                \"http://127.0.0.1:4318/v1/traces\", or \"\" for off";
+    Err(says.into())
 }
 
 /// A header with its value. What is wrong with it is said without it: it may be a credential.

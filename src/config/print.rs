@@ -36,7 +36,7 @@ impl Effective {
         let masked = |line: &Line| {
             let is_secret = Key::find(&pattern(&line.key)).is_some_and(Key::is_secret);
             let value = match &line.value {
-                value if !is_secret || value == "[]" || value == "\"\"" => value.clone(),
+                value if !is_secret || value == "[]" || value == "\"\"" => without_credentials(value),
                 value => {
                     match value.parse::<toml_edit::Value>().ok().as_ref().and_then(toml_edit::Value::as_array)
                     {
@@ -57,6 +57,33 @@ pub(super) fn pattern(key: &str) -> String {
     let mut parts = key.split('[');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |path, part| path + "[]" + part.split_once(']').map_or("", |(_, rest)| rest))
+}
+
+/// A value, as TOML, without what may open something in a URL or an address: the user's part and the query.
+pub(super) fn without_credentials(value: &str) -> String {
+    let mut shown = String::with_capacity(value.len());
+    // Strings of a list, one by one; what stands between them has neither.
+    for part in value.split_inclusive('"') {
+        let (scheme, rest) = match part.split_once("://") {
+            Some((scheme, rest)) => (format!("{scheme}://"), rest),
+            None => (String::new(), part),
+        };
+        let end = rest.find(['/', '?', '#', '"']).unwrap_or(rest.len());
+        let (authority, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        shown.push_str(&scheme);
+        match authority.rsplit_once('@') {
+            Some((_, host)) => shown.extend(["***@", host]),
+            None => shown.push_str(authority),
+        }
+        match after.split_once('?') {
+            Some((path, query)) if !scheme.is_empty() => {
+                let tail = query.find(['#', '"']).and_then(|at| query.get(at..)).unwrap_or_default();
+                shown.extend([path, "?***", tail]);
+            }
+            _ => shown.push_str(after),
+        }
+    }
+    shown
 }
 
 fn print(lines: &[Line], colour: bool) -> String {
@@ -111,6 +138,22 @@ fn place(place: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_opens_something_in_a_url_is_not_shown() {
+        for (value, shown) in [
+            (r#""http://u:pass@h:1/x""#, r#""http://***@h:1/x""#),
+            (r#""https://h/v1?key=abc""#, r#""https://h/v1?***""#),
+            (r#""https://h?key=abc#f""#, r#""https://h?***#f""#),
+            (r#"["a:1", "u:pass@b:1"]"#, r#"["a:1", "***@b:1"]"#),
+            (r#""https://u@p@h?a@b"#, r#""https://***@h?***"#),
+            (r#""/etc/tls/a@b.crt""#, r#""/etc/tls/a@b.crt""#),
+            (r#""https://agents.example/billing""#, r#""https://agents.example/billing""#),
+            ("50", "50"),
+        ] {
+            assert_eq!(without_credentials(value), shown);
+        }
+    }
 
     #[test]
     fn lines_find_their_keys() {

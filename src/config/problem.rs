@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::Key;
-use super::print::{MASKED, pattern};
+use super::print::{MASKED, pattern, without_credentials};
 use super::tls::{Cause, Owner};
 
 /// Where a value came from.
@@ -89,8 +89,8 @@ impl Problem {
         // An element of a list is `words[1]`, its key `words`.
         let pattern = pattern(&self.key);
         let is_secret = Key::find(pattern.trim_end_matches("[]")).is_some_and(Key::is_secret);
-        let value =
-            if is_secret { self.value.as_ref().map(|_| MASKED.to_owned()) } else { self.value.clone() };
+        let value = self.value.as_deref();
+        let value = value.map(|value| if is_secret { MASKED.to_owned() } else { without_credentials(value) });
         Self { value, ..self.clone() }
     }
 }

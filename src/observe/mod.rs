@@ -4,6 +4,7 @@
 mod access;
 mod admin;
 pub mod certificates;
+mod few;
 pub mod groups;
 mod handshakes;
 mod lane;
@@ -21,6 +22,7 @@ pub mod spans;
 mod trend;
 
 pub use admin::{Admin, Reload, Shown};
+pub use few::Few;
 pub use groups::{Addresses, Groups};
 pub use handshakes::HandshakeFailure;
 pub use lane::{Finished, InFlight, Lane, UpstreamFailure, unix_now};

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -202,8 +202,13 @@ impl Waiting {
             }
             TryLockError::Error(error) => says("its lock cannot be had", &error),
         })?;
-        // Whoever made it is gone, or the lock would be theirs.
-        let _ = fs::remove_file(socket);
+        match fs::symlink_metadata(socket) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(says("refused", &"there is a file that is no socket, which is left as it is"));
+            }
+            // Whoever made it is gone, or the lock would be theirs.
+            Ok(_) | Err(_) => _ = fs::remove_file(socket),
+        }
         let listener = UnixListener::bind(socket).map_err(|error| says("takes no socket", &error))?;
         // The process before may be another user; its directory says who may come here.
         let open = fs::set_permissions(socket, fs::Permissions::from_mode(0o666));
