@@ -85,3 +85,12 @@ fn links_lead_somewhere() {
         }
     }
 }
+
+/// Whoever tries the README gets what it says they get.
+#[test]
+fn the_task_that_is_asked_for_is_somebody_elses() {
+    let readme = read(&root().join("README.md"));
+    let asked = format!("\"params\":{{\"id\":\"{}\"}}", a2a_errata::demo::FOREIGN);
+    assert_eq!(readme.matches("\"params\":{\"id\":\"acme").count(), readme.matches(&asked).count());
+    assert!(readme.contains(&asked));
+}
