@@ -397,10 +397,10 @@ fn told_apart(error: &hyper_util::client::legacy::Error, tape: &Tape, wire: Wire
         NoReply::Unreachable(chain)
     } else if tape.is_tls() {
         NoReply::Broken("what answers there speaks TLS; is it https://?".to_owned())
-    } else if tape.is_http_1() && wire == Wire::Http2 {
-        NoReply::Broken("what answers there speaks HTTP/1.1; leave --http2 out".to_owned())
     } else if wire == Wire::Http2 && tape.is_empty() {
         NoReply::Broken(format!("{chain}; if it speaks no HTTP/2, leave --http2 out"))
+    } else if wire == Wire::Http2 && !tape.is_http_2() {
+        NoReply::Broken("what answers there does not speak HTTP/2; leave --http2 out".to_owned())
     } else if tape.is_http_1() && is_no_http_1 {
         let folded = if tape.is_folded() { "a header that is folded over two lines" } else { chain.as_str() };
         NoReply::Broken(format!("the head of the HTTP/1.1 answer cannot be read: {folded}"))

@@ -47,6 +47,12 @@ impl Tape {
         kept.starts_with(b"HTTP/1.")
     }
 
+    /// Whether what came begins as an HTTP/2 connection: with settings, for all of it.
+    pub fn is_http_2(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(kept.get(3..9), Some([4, _, 0, 0, 0, 0]))
+    }
+
     /// Whether a line of the head that came goes on in the next.
     pub fn is_folded(&self) -> bool {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,6 +232,10 @@ mod tests {
         assert_eq!((tape.beyond(404, 2), tape.beyond(200, 2)), (0, 0));
         tape.add(b"{\"more\"");
         assert_eq!(tape.beyond(404, 2), 7);
+        assert!(!tape.is_http_2());
+        tape.wind_back();
+        tape.add(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64");
+        assert!(tape.is_http_2() && !tape.is_http_1());
         tape.wind_back();
         tape.add(b"HTTP/1.1 200 x\r\na: 1\r\n 2\r\n\r\n");
         assert!(tape.is_folded());

@@ -62,11 +62,10 @@ fn edited(edit: impl Fn(&str, &str, &mut Edited) + Send + 'static) -> (SocketAdd
             let length = said.body.len().to_string();
             said.set("content-length", &length);
             said.set("connection", "close");
-            let mut wire = format!("HTTP/1.1 {} x\r\n", said.status);
-            for (name, value) in &said.headers {
-                wire.push_str(&format!("{name}: {value}\r\n"));
-            }
-            let _ = stream.get_mut().write_all(format!("{wire}\r\n{}{}", said.body, said.beyond).as_bytes());
+            let lines: Vec<String> =
+                said.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let head = format!("HTTP/1.1 {} x\r\n{}", said.status, lines.concat());
+            let _ = stream.get_mut().write_all(format!("{head}\r\n{}{}", said.body, said.beyond).as_bytes());
         }
     });
     (address, lines)
@@ -354,6 +353,7 @@ fn a_head_that_cannot_be_read_is_called_that() {
     let folded = says("HTTP/1.1 200 x\r\na: 1\r\n folded\r\ncontent-length: 0\r\n\r\n".to_owned());
     let endless = says(format!("HTTP/1.1 200 x\r\n{}", "a: 1\r\n".repeat(400)));
     let plain = says("HTTP/1.1 400 x\r\ncontent-length: 0\r\n\r\n".to_owned());
+    let page = says("<html>Bad request version".to_owned());
     let http2 = says("\0\0\x12\x04\0\0\0\0\0\0\0".to_owned());
     for (host, more, why) in [
         (
@@ -363,6 +363,7 @@ fn a_head_that_cannot_be_read_is_called_that() {
         ),
         (endless, &[], "the head of the HTTP/1.1 answer cannot be read: message head is too large"),
         (plain, &["--http2"], "leave --http2 out"),
+        (page, &["--http2"], "leave --http2 out"),
         (http2, &[], "needs --http2"),
     ] {
         let output = run(&[&["probe", &format!("http://{host}")], more].concat());
