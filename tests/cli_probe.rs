@@ -12,6 +12,8 @@ use a2a_errata::demo::{CREDENTIAL, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
 use a2a_errata::probe::CHECKS;
 use serde_json::{Value, json};
 
+#[path = "cli_probe/edited.rs"]
+mod edited;
 #[path = "cli_probe/verdicts.rs"]
 mod verdicts;
 

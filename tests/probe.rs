@@ -47,14 +47,10 @@ async fn probe_within(
     let client = Client::new(bounds, Trust::System, Wire::Either).unwrap();
     let url = Typed::read(url).unwrap();
     let found = probe::resolve(&client, &url, &options.credentials, binding, Follow::No).await.unwrap();
-    let json_rpc = found.interfaces.iter().find(|interface| interface.binding == Binding::JsonRpc);
     let sessions: Vec<Session<'_>> = found
         .interfaces
         .iter()
-        .map(|interface| {
-            let twin = json_rpc.filter(|_| interface.binding == Binding::HttpJson);
-            Session::new(&client, interface, twin, options)
-        })
+        .map(|interface| Session::new(&client, interface, interface.twin(&found.interfaces), options))
         .collect();
     let played = probe::run(&sessions, |_| {}).await;
     found.interfaces.iter().map(|interface| interface.binding).zip(played).collect()

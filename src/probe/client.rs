@@ -19,6 +19,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use super::shape;
 use super::tape::{Tape, Taping};
 use crate::outbound::{self, Remedy};
 
@@ -67,6 +68,8 @@ pub enum End {
     Silence(Duration),
     /// More than is read.
     TooLong,
+    /// So many bytes more than were announced.
+    Beyond(usize),
 }
 
 impl End {
@@ -80,6 +83,9 @@ impl End {
                 Some(format!("has no end within {} s (--timeout)", patience.as_secs_f64()))
             }
             Self::TooLong => Some(format!("is longer than {} MiB", ANSWER_BYTES >> 20)),
+            Self::Beyond(bytes) => {
+                Some(format!("is followed by {bytes} bytes more than its Content-Length says"))
+            }
         }
     }
 }
@@ -107,6 +113,18 @@ impl Reply {
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Why nobody can read it; `None` when there is nothing of the kind.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.end.trouble().or_else(|| {
+            let codings = self.headers.iter().filter(|(name, _)| name == "content-encoding");
+            let all = codings.flat_map(|(_, value)| value.split(',')).map(str::trim);
+            let coding =
+                all.filter(|one| !one.is_empty()).find(|one| !one.eq_ignore_ascii_case("identity"))?;
+            Some(format!("has the Content-Encoding {}, which was not asked for", shape::brief(coding)))
+        })
     }
 
     /// The media type without parameters, lower case; empty without one.
@@ -162,6 +180,7 @@ impl std::fmt::Display for NoReply {
 pub struct Client {
     pooled: Pooled<Taping<HttpsConnector<HttpConnector>>, Full<Bytes>>,
     tape: Tape,
+    wire: Wire,
     bounds: Bounds,
     sent: AtomicUsize,
     /// When the next request may leave.
@@ -211,6 +230,7 @@ impl Client {
         let connector = Taping { inner: connector, tape: tape.clone() };
         Ok(Self {
             tape,
+            wire,
             pooled: Pooled::builder(TokioExecutor::new()).http2_only(wire == Wire::Http2).build(connector),
             bounds,
             sent: AtomicUsize::new(0),
@@ -262,6 +282,9 @@ impl Client {
         *request.headers_mut() = headers.clone();
         let agent = HeaderValue::from_static(concat!("a2a-errata-probe/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
+        // What is judged is read as it comes; without a word any coding would do (RFC 9110 §12.5.3).
+        let plain = HeaderValue::from_static("identity");
+        request.headers_mut().entry(http::header::ACCEPT_ENCODING).or_insert(plain);
         self.tape.wind_back();
         let began = Instant::now();
         let patience = self.bounds.timeout;
@@ -269,7 +292,7 @@ impl Client {
         let answer = timeout(patience, self.pooled.request(request)).await;
         let answer = answer
             .map_err(|_| NoReply::Silence(patience))?
-            .map_err(|why| told_apart(&why, self.tape.is_tls()))?;
+            .map_err(|why| told_apart(&why, &self.tape, self.wire))?;
         let (head, mut incoming) = answer.into_parts();
         let mut reply = self.begun(&head);
         let mut bytes = Vec::new();
@@ -282,7 +305,14 @@ impl Client {
                     bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
                     reply.trailers.extend(frame.trailers_ref().map_or_else(Vec::new, pairs));
                 }
-                Ok(None) => break End::Whole,
+                Ok(None) => {
+                    let announced = reply.header("content-length").and_then(|length| length.parse().ok());
+                    let of_http_1 = reply.version.starts_with("HTTP/1");
+                    let beyond = announced
+                        .filter(|length| of_http_1 && *length == bytes.len())
+                        .map_or(0, |length| self.tape.beyond(reply.status, length));
+                    break if beyond > 0 { End::Beyond(beyond) } else { End::Whole };
+                }
                 Ok(Some(Err(why))) => {
                     reply.body = Bytes::from(std::mem::take(&mut bytes));
                     reply.took = began.elapsed();
@@ -337,7 +367,7 @@ fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
 }
 
 /// What kind of failure it is, in one line.
-fn told_apart(error: &hyper_util::client::legacy::Error, is_tls: bool) -> NoReply {
+fn told_apart(error: &hyper_util::client::legacy::Error, tape: &Tape, wire: Wire) -> NoReply {
     if let Some(error) = outbound::tls_error_in(error) {
         let (says, remedy) = outbound::tls_trouble(error);
         let what = match remedy {
@@ -365,8 +395,15 @@ fn told_apart(error: &hyper_util::client::legacy::Error, is_tls: bool) -> NoRepl
     let chain: String = chain.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if error.is_connect() {
         NoReply::Unreachable(chain)
-    } else if is_tls {
+    } else if tape.is_tls() {
         NoReply::Broken("what answers there speaks TLS; is it https://?".to_owned())
+    } else if wire == Wire::Http2 && tape.is_empty() {
+        NoReply::Broken(format!("{chain}; if it speaks no HTTP/2, leave --http2 out"))
+    } else if wire == Wire::Http2 && !tape.is_http_2() {
+        NoReply::Broken("what answers there does not speak HTTP/2; leave --http2 out".to_owned())
+    } else if tape.is_http_1() && is_no_http_1 {
+        let folded = if tape.is_folded() { "a header that is folded over two lines" } else { chain.as_str() };
+        NoReply::Broken(format!("the head of the HTTP/1.1 answer cannot be read: {folded}"))
     } else if is_no_http_1 {
         NoReply::Broken("what came is no HTTP/1.1; a host that speaks HTTP/2 only needs --http2".to_owned())
     } else {

@@ -123,6 +123,13 @@ impl Ask {
         self
     }
 
+    /// About this task, which its body names.
+    #[must_use]
+    pub fn about(mut self, task: &str) -> Self {
+        self.task = Some(task.to_owned());
+        self
+    }
+
     /// About this task, and what would change it if it existed.
     #[must_use]
     pub fn changing(mut self, task: &str) -> Self {
@@ -354,7 +361,7 @@ impl<'a> Session<'a> {
     pub async fn hear(&self, ask: Ask) -> Result<Reply, Miss> {
         let asked = ask.asked.clone();
         let reply = self.hear_half(ask).await?;
-        match reply.end.trouble() {
+        match reply.trouble() {
             Some(trouble) => Err(Miss::Fails(format!("{asked}: the answer {trouble}"))),
             None => Ok(reply),
         }
@@ -381,7 +388,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let reply = self.send(self.call(Operation::GetTask, task)).await?;
-        match self.found(&reply) {
+        match self.found(task, &reply) {
             Lookup::None => Ok(()),
             Lookup::Some => Err(Miss::NotApplicable(
                 "there is such a task, by GetTask: nothing is asked that would change it".to_owned(),
@@ -394,17 +401,25 @@ impl<'a> Session<'a> {
     }
 
     /// What an answer to `GetTask` says of there being such a task, in whatever shape.
-    pub fn found(&self, reply: &Reply) -> Lookup {
+    pub fn found(&self, task: &str, reply: &Reply) -> Lookup {
         if let Some(why) = put_off(reply) {
             return Lookup::PutOff(why);
         }
-        if let Some(trouble) = reply.end.trouble() {
+        if let Some(trouble) = reply.trouble() {
             return Lookup::Unclear(format!("the answer {trouble}"));
         }
+        let gone = self.interface.binding == Binding::HttpJson && matches!(reply.status, 404 | 410);
+        // Over HTTP+JSON the status of what has no readable shape may be the router's own word, so it is taken for
+        // an id only that nobody can have.
+        let is_made_up = self.options.unknown.is_none() && task == self.unknown;
         match shape::read(self.interface.binding, &reply.body) {
             Ok(Read::Success(_)) if reply.status < 400 => Lookup::Some,
             Ok(Read::Error(error)) if error.says() == Some(A2aError::TaskNotFound) => Lookup::None,
-            _ if matches!(reply.status, 404 | 410) || shape::says_not_found(&reply.body) => Lookup::None,
+            Ok(Read::Error(error)) if gone && error.says().is_none() && matches!(error.code, 404 | 410) => {
+                Lookup::None
+            }
+            _ if shape::says_not_found(&reply.body) => Lookup::None,
+            _ if gone && is_made_up && !shape::has_success(&reply.body) => Lookup::None,
             Ok(Read::Error(error)) => Lookup::Unclear(format!("HTTP {}, {}", reply.status, error.name())),
             Ok(Read::Success(_)) | Err(_) => {
                 Lookup::Unclear(format!("HTTP {} with {}", reply.status, shape::looks(&reply.body)))
@@ -444,7 +459,7 @@ impl<'a> Session<'a> {
         // What nobody may see without a credential may be there all the same.
         if let (true, true, Some(task)) = (ask.looks, ask.credentials, &ask.task) {
             let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
-            match self.found(&reply) {
+            match self.found(task, &reply) {
                 Lookup::None => proven.insert(task.clone()),
                 Lookup::Some => proven.remove(task),
                 Lookup::PutOff(_) | Lookup::Unclear(_) => false,

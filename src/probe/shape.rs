@@ -147,6 +147,9 @@ pub fn is_envelope(body: &[u8]) -> Option<String> {
 /// Whether a body that need not be in shape says that there is no such task: by a code, a reason, or an envelope's word.
 pub fn says_not_found(body: &[u8]) -> bool {
     let Ok(value) = serde_json::from_slice::<Value>(body) else { return false };
+    if holds_success(&value) {
+        return false;
+    }
     let of = |object: &Value| {
         object.get("code").and_then(Value::as_i64) == Some(A2aError::TaskNotFound.code())
             || object.get("reason").and_then(Value::as_str).and_then(A2aError::from_reason)
@@ -157,6 +160,19 @@ pub fn says_not_found(body: &[u8]) -> bool {
         || of(error)
         || matches!(error.as_str(), Some("not_found" | "task_not_found" | "run_not_found"))
         || error.get("data").is_some_and(of)
+}
+
+/// Whether a body has, at whatever status, what only a success has: a result, or a task.
+pub fn has_success(body: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(body).is_ok_and(|value| holds_success(&value))
+}
+
+fn holds_success(value: &Value) -> bool {
+    let is_task =
+        |value: &Value| value.get("id").is_some() && value.get("status").is_some_and(Value::is_object);
+    value.get("result").is_some_and(|result| !result.is_null())
+        || value.get("task").is_some_and(Value::is_object)
+        || is_task(value)
 }
 
 /// Whether an error says, at whatever status, that there were too many requests.
@@ -193,6 +209,27 @@ pub fn looks(body: &[u8]) -> &'static str {
         "text"
     } else {
         "bytes that are no text"
+    }
+}
+
+/// The same of a stream that is to be judged: all of it must be events that a client reads.
+///
+/// # Errors
+/// What of it no client can read.
+pub fn stream(body: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "bytes that are no UTF-8".to_owned())?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n");
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with(':');
+    for line in text.lines().filter(is_said) {
+        let field = line.split(':').next().unwrap_or_default();
+        if !matches!(field, "data" | "event" | "id" | "retry") {
+            return Err(format!("a line that is no event's: {}", short(&Value::from(line))));
+        }
+    }
+    let rest = text.rsplit_once("\n\n").map_or(text.as_str(), |(_, rest)| rest);
+    match rest.lines().find(is_said) {
+        Some(line) => Err(format!("an event that is cut off: {}", short(&Value::from(line)))),
+        None => Ok(events(body)),
     }
 }
 

@@ -37,16 +37,50 @@ impl Tape {
         matches!(kept.get(..2), Some([0x15 | 0x16, 3]))
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Whether what came begins as an HTTP/1 answer.
+    pub fn is_http_1(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.starts_with(b"HTTP/1.")
+    }
+
+    /// Whether what came begins as an HTTP/2 connection: with settings, for all of it.
+    pub fn is_http_2(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(kept.get(3..9), Some([4, _, 0, 0, 0, 0]))
+    }
+
+    /// Whether a line of the head that came goes on in the next.
+    pub fn is_folded(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = kept.split(|byte| *byte == b'\n').take_while(|line| !line.trim_ascii().is_empty());
+        lines.into_iter().any(|line| line.starts_with(b" ") || line.starts_with(b"\t"))
+    }
+
     /// The answer's head as it is on the wire, interim answers left out.
     pub fn head(&self, status: u16) -> Option<Head> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rest = kept.as_slice();
-        loop {
-            let (head, after) = Head::read(rest)?;
-            match head.status {
-                100..=199 if head.status != status => rest = after,
-                found => return Some(head).filter(|_| found == status),
-            }
+        final_head(&kept, status).map(|(head, _)| head)
+    }
+
+    /// How many bytes came behind the answer's head and so many bytes of body, as far as they are kept.
+    pub fn beyond(&self, status: u16, body: usize) -> usize {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        final_head(&kept, status).map_or(0, |(_, after)| after.len().saturating_sub(body))
+    }
+}
+
+/// The head with this status and what follows it; interim answers are left out.
+fn final_head(bytes: &[u8], status: u16) -> Option<(Head, &[u8])> {
+    let mut rest = bytes;
+    loop {
+        let (head, after) = Head::read(rest)?;
+        match head.status {
+            100..=199 if head.status != status => rest = after,
+            found => return Some((head, after)).filter(|_| found == status),
         }
     }
 }
@@ -187,6 +221,24 @@ mod tests {
         tape.wind_back();
         tape.add(&[0x15, 3, 3, 0, 2]);
         assert!(tape.is_tls());
+    }
+
+    /// Bytes behind the announced body are seen, whatever came before the head.
+    #[test]
+    fn what_is_beyond_an_answer_is_counted() {
+        let tape = Tape::default();
+        tape.add(b"HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 404 x\r\ncontent-length: 2\r\n\r\n{}");
+        assert!(tape.is_http_1() && !tape.is_folded());
+        assert_eq!((tape.beyond(404, 2), tape.beyond(200, 2)), (0, 0));
+        tape.add(b"{\"more\"");
+        assert_eq!(tape.beyond(404, 2), 7);
+        assert!(!tape.is_http_2());
+        tape.wind_back();
+        tape.add(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64");
+        assert!(tape.is_http_2() && !tape.is_http_1());
+        tape.wind_back();
+        tape.add(b"HTTP/1.1 200 x\r\na: 1\r\n 2\r\n\r\n");
+        assert!(tape.is_folded());
     }
 
     #[test]

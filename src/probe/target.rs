@@ -1,5 +1,6 @@
 //! From a URL to interfaces: it may be an agent card's, a host's, or an interface's own.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,6 +36,8 @@ pub struct Interface {
     pub binding: Binding,
     /// As the card lists them; empty without a card.
     pub versions: Vec<String>,
+    /// Those of all interfaces of the card's.
+    pub card_versions: Vec<String>,
     pub protocol: Protocol,
     /// What the card says of push notifications, streaming and an extended card, if there is one.
     pub capabilities: Option<Capabilities>,
@@ -47,6 +50,24 @@ pub struct Capabilities {
 }
 
 impl Interface {
+    /// The JSON-RPC interface among these that says the same as this HTTP+JSON one: of the same version, and of the
+    /// same origin if there is one.
+    #[must_use]
+    pub fn twin<'a>(&self, all: &'a [Self]) -> Option<&'a Self> {
+        let shares = |other: &Self| {
+            self.versions.is_empty()
+                || other.versions.is_empty()
+                || self.versions.iter().any(|version| other.versions.contains(version))
+        };
+        let fits = |other: &&Self| {
+            other.binding == Binding::JsonRpc && other.protocol == self.protocol && shares(other)
+        };
+        let mut twins = all.iter().filter(fits).filter(|_| self.binding == Binding::HttpJson);
+        let first = twins.next()?;
+        let near = std::iter::once(first).chain(twins).find(|twin| twin.origin == self.origin);
+        Some(near.unwrap_or(first))
+    }
+
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}{}", self.origin, self.path)
@@ -138,6 +159,12 @@ pub async fn resolve(
         if own {
             // The query was the card's.
             typed.query = None;
+        } else if !is_below(place, &typed.path) && !of_card.leads_to(&typed.path) {
+            return Err(format!(
+                "the agent card at {}{place} lists no interface at {}; name one that it lists, or the host alone, or \
+                 give --binding for an interface without a card",
+                typed.origin, typed.path
+            ));
         }
         return of_card.interfaces(&typed, binding, follow);
     }
@@ -146,6 +173,11 @@ pub async fn resolve(
         return Err(format!("the agent card of {origin} cannot be used: {why} ({})", seen.join("; ")));
     }
     without_card(client, &typed, headers, binding, &seen).await
+}
+
+/// Whether a place is below a path that was typed: what is found there was meant.
+fn is_below(place: &str, path: &str) -> bool {
+    place.strip_prefix(path).is_some_and(|rest| path.is_empty() || rest.starts_with('/'))
 }
 
 /// What the person named.
@@ -174,7 +206,7 @@ fn card_in(reply: &Reply, scheme: &str) -> Result<Listed, (String, bool)> {
         let hint = if https { ", and it speaks of HTTPS; is it https://?" } else { "" };
         return plain(format!("HTTP {}{hint}", reply.status));
     }
-    if let Some(trouble) = reply.end.trouble() {
+    if let Some(trouble) = reply.trouble() {
         return plain(format!("an answer that {trouble}"));
     }
     match card::read_with_urls(&reply.body) {
@@ -213,6 +245,7 @@ async fn without_card(
         is_trusted: true,
         binding,
         versions: Vec::new(),
+        card_versions: Vec::new(),
         protocol: Protocol::V1_0,
         capabilities: None,
     };
@@ -235,7 +268,7 @@ async fn without_card(
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{{"id":"{task}"}}}}"#);
     let reply = client.send(Method::POST, uri, &sent, Bytes::from(body)).await;
     let reply = reply.map_err(|why| format!("{url}: {why}"))?;
-    let what = match reply.end.trouble() {
+    let what = match reply.trouble() {
         Some(trouble) => format!("an answer that {trouble}"),
         None => shape::looks(&reply.body).to_owned(),
     };
@@ -261,6 +294,11 @@ fn binding_of(listed: &card::Listed) -> Binding {
     }
 }
 
+/// Interfaces of one card that are probed.
+const INTERFACES: usize = 16;
+/// Versions of one interface that are looked at.
+const VERSIONS: usize = 64;
+
 struct Card<'a> {
     listed: Listed,
     text: &'a [u8],
@@ -271,6 +309,37 @@ impl Card<'_> {
     fn lacks(&self, path: &str, binding: Binding) -> bool {
         let listed = self.listed.iter().any(|(one, _)| one.path == path && binding_of(one) == binding);
         !path.is_empty() && !listed
+    }
+
+    /// Whether a path that was typed is one of an interface, or one that interfaces are below, or an old place of the
+    /// card's.
+    fn leads_to(&self, path: &str) -> bool {
+        let is_above =
+            |one: &str| one.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        card::PATHS.iter().any(|place| path.ends_with(place))
+            || self.listed.iter().any(|(one, _)| is_above(&one.path))
+    }
+
+    /// The interfaces that are asked for, no more than [`INTERFACES`], and how many others there are.
+    fn bounded(listed: Listed, path: &str, binding: Option<Binding>) -> (Listed, usize) {
+        let fits = |one: &card::Listed| binding.is_none_or(|binding| binding_of(one) == binding);
+        // The URL of one of them means that one.
+        let is_one = !path.is_empty() && listed.iter().any(|(one, _)| fits(one) && one.path == path);
+        let (mut taken, mut left) = (HashSet::new(), HashSet::new());
+        let mut kept = Listed::new();
+        for (one, url) in listed {
+            if !fits(&one) || (is_one && one.path != path) {
+                continue;
+            }
+            let key = (url.clone(), binding_of(&one) == Binding::JsonRpc);
+            if taken.contains(&key) || taken.len() < INTERFACES {
+                taken.insert(key);
+                kept.push((one, url));
+            } else {
+                left.insert(key);
+            }
+        }
+        (kept, left.len())
     }
 
     fn interfaces(self, typed: &Named, binding: Option<Binding>, follow: Follow) -> Result<Found, String> {
@@ -286,7 +355,17 @@ impl Card<'_> {
         let says = |name: &str| card.pointer(&format!("/capabilities/{name}")) == Some(&Value::Bool(true));
         let capabilities = Capabilities { push: says("pushNotifications"), streaming: says("streaming") };
         let mut interfaces: Vec<Interface> = Vec::new();
-        for (one, url) in self.listed {
+        let mut card_versions: Vec<String> = self.listed.iter().map(|(one, _)| one.version.clone()).collect();
+        card_versions.sort_unstable_by(|one, other| other.cmp(one));
+        card_versions.dedup();
+        let (listed, more) = Self::bounded(self.listed, path, binding);
+        if more > 0 {
+            notes.push(format!(
+                "the card lists {} interfaces, and the first {INTERFACES} are probed; the URL of another means that one",
+                more + INTERFACES
+            ));
+        }
+        for (one, url) in listed {
             let (origin, is_trusted) = match Place::of(typed, one.authority.as_deref(), &url) {
                 Place::Here => (typed.origin.clone(), true),
                 Place::Elsewhere { origin, same_host } => {
@@ -327,7 +406,7 @@ impl Card<'_> {
                 .iter_mut()
                 .find(|known| known.path == one.path && known.binding == speaks && known.origin == origin);
             match known {
-                Some(known) if known.versions.contains(&one.version) => {}
+                Some(known) if known.versions.len() >= VERSIONS || known.versions.contains(&one.version) => {}
                 Some(known) => known.versions.push(one.version),
                 None => {
                     let own =
@@ -342,6 +421,7 @@ impl Card<'_> {
                         is_trusted,
                         binding: speaks,
                         versions: vec![one.version],
+                        card_versions: card_versions.clone(),
                         protocol: Protocol::V1_0,
                         capabilities: Some(capabilities),
                     });
@@ -353,15 +433,8 @@ impl Card<'_> {
                 interface.protocol = Protocol::V0_3;
             }
         }
-        if let Some(binding) = binding {
-            interfaces.retain(|interface| interface.binding == binding);
-            if interfaces.is_empty() && problems.is_empty() {
-                return Err(format!("the agent card lists no {} interface", binding.as_str()));
-            }
-        }
-        // The URL of one of them means that one.
-        if !path.is_empty() && interfaces.iter().any(|interface| interface.path == path) {
-            interfaces.retain(|interface| interface.path == path);
+        if let (Some(binding), true) = (binding, interfaces.is_empty() && problems.is_empty()) {
+            return Err(format!("the agent card lists no {} interface", binding.as_str()));
         }
         interfaces.retain(|interface| match Typed::read(&interface.url()) {
             Ok(_) => true,

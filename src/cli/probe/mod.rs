@@ -16,7 +16,6 @@ use rustls::pki_types::pem::PemObject as _;
 use super::explain::BindingName;
 use super::screen::{self, Screen};
 use super::{FAILED, REFUSED, output, say};
-use crate::normalize::Binding;
 use crate::outbound::Typed;
 use crate::probe::{
     self, Bounds, CHECKS, Client, Finding, Follow, Found, Interface, Options, Secrets, Session, Trust,
@@ -35,7 +34,7 @@ pub struct Args {
     #[arg(value_name = "URL", required_unless_present = "list")]
     url: Option<String>,
 
-    /// A header of every request, also of those without a credential; may be repeated
+    /// A header of every request, also of those without a credential, but none that a check sets; may be repeated
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
 
@@ -55,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     foreign_task: Option<String>,
 
-    /// A task that does not exist [default: one that looks like the foreign one]
+    /// A task that does not exist [default: a random UUID; where the foreign one is compared, ids that look like it]
     #[arg(long, value_name = "ID")]
     unknown_task: Option<String>,
 
@@ -264,13 +263,9 @@ fn probe_with(args: &Args, url: &Typed, options: &Options) -> Result<Probed, Str
         let Found { interfaces, mut notes, mut problems } =
             probe::resolve(&client, url, &headers, binding, follow).await?;
         let progress = Progress::new(args, interfaces.len());
-        let json_rpc = interfaces.iter().find(|interface| interface.binding == Binding::JsonRpc);
         let sessions: Vec<Session<'_>> = interfaces
             .iter()
-            .map(|interface| {
-                let twin = json_rpc.filter(|_| interface.binding == Binding::HttpJson);
-                Session::new(&client, interface, twin, options)
-            })
+            .map(|interface| Session::new(&client, interface, interface.twin(&interfaces), options))
             .collect();
         let mut done = 0;
         let played = probe::run(&sessions, |check| {
@@ -330,15 +325,42 @@ fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     if all.is_empty() { Err(fail("there is no certificate in it")) } else { Ok(all) }
 }
 
+/// Headers that say how a request is framed or read, or that checks set: another value would be the check's own error.
+const OWN_HEADERS: &[&str] = &[
+    "a2a-version",
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn header(flag: &str, line: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = super::explain::header(line)?;
+    if OWN_HEADERS.contains(&name.as_str()) {
+        return Err(format!("{flag} cannot set {name}: the checks set it themselves"));
+    }
+    Ok((name, value))
+}
+
 fn options(args: &Args, basic: Option<HeaderValue>) -> Result<Options, String> {
     let mut headers = HeaderMap::new();
     for line in &args.header {
-        let (name, value) = super::explain::header(line)?;
+        let (name, value) = header("--header", line)?;
         headers.append(name, value);
     }
     let mut credentials = HeaderMap::new();
     for line in &args.credential {
-        let (name, value) = super::explain::header(line)?;
+        let (name, value) = header("--credential", line)?;
         credentials.append(name, value);
     }
     // A credential is one wherever it was given.

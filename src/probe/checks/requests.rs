@@ -7,7 +7,7 @@ use super::{Miss, Ruling};
 use crate::normalize::Binding;
 use crate::probe::client::Reply;
 use crate::probe::session::{Ask, ID, Session};
-use crate::probe::shape::{ErrorAnswer, Read};
+use crate::probe::shape::{self, ErrorAnswer, Read};
 use crate::protocol::a2a::{A2aError, Operation};
 
 /// A POST that both bindings have and that changes nothing: to a task that does not exist.
@@ -172,6 +172,7 @@ pub async fn wrong_content_type(session: &Session<'_>) -> Ruling {
     let (method, id) = (session.method_of(Operation::GetTask), Value::from(session.unknown.as_str()));
     let body = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{"id":{id}}}}}"#);
     let ask = post(session, asked, &body, "{}").header("content-type", "text/plain").unread();
+    let ask = ask.about(&session.unknown);
     let error = refused(session, asked, ask).await?;
     conforms(session, asked, &error, &WANTED)?;
     Ok(error.name())
@@ -186,7 +187,7 @@ pub async fn oversized(session: &Session<'_>) -> Ruling {
     let method = session.method_of(Operation::GetTask);
     let head = format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":"{method}","params":{{"id":"#);
     let json_rpc = format!("{head}{}{padding}}}}}", Value::from(session.unknown.as_str()));
-    let ask = post(session, &asked, &json_rpc, &format!("{{{padding}}}")).unread();
+    let ask = post(session, &asked, &json_rpc, &format!("{{{padding}}}")).unread().about(&session.unknown);
     let reply = session.hear(ask).await?;
     let error = session.error(&asked, &reply)?;
     if error.says() == Some(A2aError::TaskNotFound) {
@@ -281,12 +282,19 @@ pub async fn supported_versions(session: &Session<'_>) -> Ruling {
             Err(Miss::NotApplicable("absent, so the card counts".to_owned()))
         }
         Some(Value::String(list)) => {
-            let offered = &session.interface.versions;
+            // RFC 0211 §E asks for a subset of the card's, whichever interface they are on.
+            let offered = &session.interface.card_versions;
             let listed: Vec<&str> = list.split(',').map(str::trim).collect();
-            let extra = listed.iter().find(|version| !offered.iter().any(|known| known == *version));
+            let beyond = |all: &[String]| {
+                listed.iter().copied().find(|version| !all.iter().any(|known| known == version))
+            };
+            let extra = beyond(offered);
+            if let (None, Some(other)) = (extra, beyond(&session.interface.versions)) {
+                session.note(format!("the card has {other:?} on another interface, not on this one"));
+            }
             match extra {
                 Some(extra) if !offered.is_empty() => {
-                    let card = offered.join(", ");
+                    let card = shape::brief(&offered.join(", "));
                     Err(Miss::Fails(format!("supportedVersions lists {extra:?}, the card only {card}")))
                 }
                 _ if offered.is_empty() => Ok(format!("{list:?}, with no card to compare it with")),

@@ -45,7 +45,7 @@ async fn lookalikes(session: &Session<'_>, foreign: &str) -> Result<[String; 2],
             session.options.task.as_deref() == Some(&next) || found.contains(&next) || next == foreign;
         if !known {
             let reply = session.hear_half(session.call(Operation::GetTask, &next)).await?;
-            match session.found(&reply) {
+            match session.found(&next, &reply) {
                 // Somebody has it.
                 Lookup::Some => {}
                 Lookup::PutOff(why) => return Err(Miss::Undecided(format!("GetTask: {why}"))),
@@ -122,7 +122,7 @@ async fn told_apart(
     let [unknown, other, foreign] = seen.as_slice() else { return Ok((Vec::new(), unlike)) };
     let told = foreign.apart_from(unknown, other);
     // All three alike may be cut short, and that is no comparison.
-    match replies.iter().find_map(|reply| reply.end.trouble()) {
+    match replies.iter().find_map(Reply::trouble) {
         Some(trouble) if told.is_empty() => {
             Err(Miss::Fails(format!("{}: the answer {trouble}", operation.method())))
         }
@@ -147,7 +147,7 @@ pub async fn foreign_time(session: &Session<'_>) -> Ruling {
     // The time of anything else, such as a limiter's refusal, is not that of a look for a task.
     let took = async |task: &str| -> Result<f64, Miss> {
         let reply = session.hear_half(session.call_with_id(ID, Operation::GetTask, task)).await?;
-        if let Some(trouble) = reply.end.trouble() {
+        if let Some(trouble) = reply.trouble() {
             return Err(untimed(format!("an answer {trouble}")));
         }
         match is_no_not_found(session, &reply) {
@@ -211,6 +211,18 @@ pub async fn cancel_finished(session: &Session<'_>) -> Ruling {
     Ok(format!("HTTP {}, {}", reply.status, error.name()))
 }
 
+/// The states of a task that nothing changes any more, as 1.0 and 0.3 write them. Any other may be going on.
+const ENDED: &[&str] = &[
+    "TASK_STATE_COMPLETED",
+    "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED",
+    "TASK_STATE_REJECTED",
+    "completed",
+    "failed",
+    "canceled",
+    "rejected",
+];
+
 /// Whether the task has ended; waits for one that was just created.
 async fn finished(session: &Session<'_>, task: &str) -> Result<bool, Miss> {
     let deadline = Instant::now() + TASK_PATIENCE;
@@ -227,8 +239,7 @@ async fn finished(session: &Session<'_>, task: &str) -> Result<bool, Miss> {
                 return Err(Miss::NotApplicable(format!("GetTask of --task says {}", error.name())));
             }
         };
-        let state = state.unwrap_or_default().to_ascii_uppercase();
-        let ended = ["COMPLETED", "FAILED", "CANCELED", "REJECTED"].iter().any(|end| state.ends_with(end));
+        let ended = state.is_some_and(|state| ENDED.contains(&state.as_str()));
         if ended || session.options.task.is_some() || Instant::now() > deadline {
             return Ok(ended);
         }
