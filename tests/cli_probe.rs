@@ -348,6 +348,48 @@ fn finding<'a>(all: &'a Value, check: &str) -> &'a Value {
     findings.iter().find(|one| one["check"] == check).unwrap()
 }
 
+/// D-1 over the wire: the path of the request may be in a message, what is not of the request may be nowhere.
+#[test]
+fn a_message_may_say_back_what_the_request_said_and_no_more() {
+    const INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+    const BAD: &str = "type.googleapis.com/google.rpc.BadRequest";
+    let info = || json!({"@type": INFO, "reason": "METHOD_NOT_FOUND", "domain": "openwop.org"});
+    let row = |row: Value| json!({"@type": BAD, "fieldViolations": [row]});
+    for (before, detail, messages, members) in [
+        ("", info(), "pass", "pass"),
+        ("/srv/", info(), "a message with a path", "pass"),
+        ("", row(json!({"field": "id", "description": "must be there"})), "pass", "pass"),
+        (
+            "",
+            row(json!({"field": "id", "description": "not in src/db.py:12"})),
+            "a description with a path",
+            "pass",
+        ),
+        ("", row(json!({"field": "acme/x1", "description": "is odd"})), "which is no field", "pass"),
+        (
+            "",
+            json!({"@type": INFO, "reason": "X", "domain": "openwop.org", "tenant": "acme"}),
+            "pass",
+            "a member \"tenant\" that ErrorInfo has not",
+        ),
+    ] {
+        let host = Scripted::with_card(&[("/rest", "HTTP+JSON")], move |first| {
+            let mut words = first.split([' ', '?']);
+            let (method, path) = (words.next().unwrap(), words.next().unwrap());
+            let message = format!("{method} not allowed for {before}{path}");
+            let error = json!({"code": 405, "status": "NOT_FOUND", "message": message, "details": [&detail]});
+            (405, json!({"error": error}).to_string())
+        });
+        let all: Value = serde_json::from_slice(&host.probe(&["--json"]).stdout).unwrap();
+        for (check, wanted) in [("messages", messages), ("members", members)] {
+            let finding = finding(&all, check);
+            let told =
+                if finding["verdict"] == "pass" { "pass" } else { finding["reason"].as_str().unwrap() };
+            assert!(told.contains(wanted), "{check}, {wanted}: {finding}");
+        }
+    }
+}
+
 /// One line for each interface that cannot be asked, and exit code 2, also beside one that can.
 #[test]
 fn an_interface_that_cannot_be_asked_is_told() {
