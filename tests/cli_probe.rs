@@ -534,21 +534,21 @@ fn output_that_cannot_be_written_is_told() {
     for (arguments, failed) in [
         (&probe[..], 2),
         (&[&probe[..], &["--json"]].concat(), 2),
-        (&["probe", "--list"], 1),
+        (&["probe", "--list"], 2),
         (&["explain", "--status", "204"], 2),
         (&["explain", "--status", "204", "--json"], 2),
         (&["explain", "--status", "204", "--raw"], 2),
-        (&["check", "--upstream", "127.0.0.1:9"], 1),
-        (&["schema"], 1),
-        (&["completions", "bash"], 1),
-        (&["man"], 1),
-        (&["demo", "--list"], 1),
+        (&["check", "--upstream", "127.0.0.1:9"], 2),
+        (&["schema"], 2),
+        (&["completions", "bash"], 2),
+        (&["man"], 2),
+        (&["demo", "--list"], 2),
         (&["demo", "--only", "ok-task"], 1),
-        (&["demo", "--model", "--sabotage", "list"], 1),
+        (&["demo", "--model", "--sabotage", "list"], 2),
         (&["demo", "--model"], 1),
-        (&["--help"], 1),
-        (&["probe", "--help"], 1),
-        (&["--version"], 1),
+        (&["--help"], 2),
+        (&["probe", "--help"], 2),
+        (&["--version"], 2),
     ] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = command(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
@@ -625,7 +625,7 @@ fn the_manual_has_a_page_for_each_command() {
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let refused = run(&["man", "--directory", file.to_str().unwrap()]);
-    assert_eq!((refused.status.code(), text(&refused.stderr).lines().count()), (Some(1), 1));
+    assert_eq!((refused.status.code(), text(&refused.stderr).lines().count()), (Some(2), 1));
 }
 
 #[test]
