@@ -217,6 +217,8 @@ fn what_cannot_be_read_is_refused_in_one_line() {
         (&["--header", "x"], "{}", "NAME: VALUE"),
         (&["--status", "42"], "{}", "42 is no HTTP status"),
         (&["--request", "/no/such/file"], "{}", "cannot read the request"),
+        (&["--method", "GetTask", "--id", "{"], "{}", "--id \"{\" is no JSON"),
+        (&["--method", "GetTask", "--id", "abc"], "{}", "--id \"abc\" is no JSON"),
         (&["--request", "{}", "--id", "7"], "{}", "says already"),
         (&["--binding", "HTTP+JSON", "--method", "Nonsense"], "{}", "no operation of A2A"),
         (&["--config", "/no/such/file"], "{}", "/no/such/file"),

@@ -350,6 +350,48 @@ fn finding<'a>(all: &'a Value, check: &str) -> &'a Value {
     findings.iter().find(|one| one["check"] == check).unwrap()
 }
 
+/// D-1 over the wire: the path of the request may be in a message, what is not of the request may be nowhere.
+#[test]
+fn a_message_may_say_back_what_the_request_said_and_no_more() {
+    const INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+    const BAD: &str = "type.googleapis.com/google.rpc.BadRequest";
+    let info = || json!({"@type": INFO, "reason": "METHOD_NOT_FOUND", "domain": "openwop.org"});
+    let row = |row: Value| json!({"@type": BAD, "fieldViolations": [row]});
+    for (before, detail, messages, members) in [
+        ("", info(), "pass", "pass"),
+        ("/srv/", info(), "a message with a path", "pass"),
+        ("", row(json!({"field": "id", "description": "must be there"})), "pass", "pass"),
+        (
+            "",
+            row(json!({"field": "id", "description": "not in src/db.py:12"})),
+            "a description with a path",
+            "pass",
+        ),
+        ("", row(json!({"field": "acme/x1", "description": "is odd"})), "which is no field", "pass"),
+        (
+            "",
+            json!({"@type": INFO, "reason": "X", "domain": "openwop.org", "tenant": "acme"}),
+            "pass",
+            "a member \"tenant\" that ErrorInfo has not",
+        ),
+    ] {
+        let host = Scripted::with_card(&[("/rest", "HTTP+JSON")], move |first| {
+            let mut words = first.split([' ', '?']);
+            let (method, path) = (words.next().unwrap(), words.next().unwrap());
+            let message = format!("{method} not allowed for {before}{path}");
+            let error = json!({"code": 405, "status": "NOT_FOUND", "message": message, "details": [&detail]});
+            (405, json!({"error": error}).to_string())
+        });
+        let all: Value = serde_json::from_slice(&host.probe(&["--json"]).stdout).unwrap();
+        for (check, wanted) in [("messages", messages), ("members", members)] {
+            let finding = finding(&all, check);
+            let told =
+                if finding["verdict"] == "pass" { "pass" } else { finding["reason"].as_str().unwrap() };
+            assert!(told.contains(wanted), "{check}, {wanted}: {finding}");
+        }
+    }
+}
+
 /// One line for each interface that cannot be asked, and exit code 2, also beside one that can.
 #[test]
 fn an_interface_that_cannot_be_asked_is_told() {
@@ -494,21 +536,21 @@ fn output_that_cannot_be_written_is_told() {
     for (arguments, failed) in [
         (&probe[..], 2),
         (&[&probe[..], &["--json"]].concat(), 2),
-        (&["probe", "--list"], 1),
+        (&["probe", "--list"], 2),
         (&["explain", "--status", "204"], 2),
         (&["explain", "--status", "204", "--json"], 2),
         (&["explain", "--status", "204", "--raw"], 2),
-        (&["check", "--upstream", "127.0.0.1:9"], 1),
-        (&["schema"], 1),
-        (&["completions", "bash"], 1),
-        (&["man"], 1),
-        (&["demo", "--list"], 1),
+        (&["check", "--upstream", "127.0.0.1:9"], 2),
+        (&["schema"], 2),
+        (&["completions", "bash"], 2),
+        (&["man"], 2),
+        (&["demo", "--list"], 2),
         (&["demo", "--only", "ok-task"], 1),
-        (&["demo", "--model", "--sabotage", "list"], 1),
+        (&["demo", "--model", "--sabotage", "list"], 2),
         (&["demo", "--model"], 1),
-        (&["--help"], 1),
-        (&["probe", "--help"], 1),
-        (&["--version"], 1),
+        (&["--help"], 2),
+        (&["probe", "--help"], 2),
+        (&["--version"], 2),
     ] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = command(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
@@ -585,7 +627,7 @@ fn the_manual_has_a_page_for_each_command() {
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let refused = run(&["man", "--directory", file.to_str().unwrap()]);
-    assert_eq!((refused.status.code(), text(&refused.stderr).lines().count()), (Some(1), 1));
+    assert_eq!((refused.status.code(), text(&refused.stderr).lines().count()), (Some(2), 1));
 }
 
 #[test]

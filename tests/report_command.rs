@@ -124,8 +124,16 @@ fn errors_are_one_line_and_2() {
         std::thread::sleep(std::time::Duration::from_secs(5));
     });
     let nobody = format!("127.0.0.1:{}", support::free_port());
+    let whole = sized(200, &report(vec![clean()]));
+    let cut = ScriptedHost::saying_once(whole.get(..whole.len() - 9).unwrap());
+    let broken =
+        ScriptedHost::saying_once("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"for\r\n");
+    let mute = ScriptedHost::saying_once("");
     for (bad, says) in [
-        (html.as_str(), "no a2a-errata report"),
+        (cut.address.to_string().as_str(), "the answer breaks off before its end"),
+        (&broken.address.to_string(), "the answer breaks off before its end"),
+        (&mute.address.to_string(), "hangs up instead of answering"),
+        (&html, "no a2a-errata report"),
         (&other, "no a2a-errata report"),
         (&newer, "of format 2"),
         (&torn, "cannot be read"),
@@ -147,6 +155,23 @@ fn errors_are_one_line_and_2() {
     let output = run(&["report", "--header", "planted", &good], &[]);
     assert_eq!(code(&output), 2);
     assert!(!text(&output.stderr).contains("planted"));
+}
+
+/// That a shim cannot go has a reason, also where there is no interface to tell it of.
+#[test]
+fn a_host_without_interfaces_says_why_it_stays() {
+    for (ready, says) in [
+        (true, "legacy: ✗ it has no interface that was asked, so nothing is proved"),
+        (false, "legacy: ✗ its agent card could not be used yet, so no interface of it is known"),
+    ] {
+        let mut nothing = report_of(Vec::new());
+        nothing.hosts[0].ready = ready;
+        let (_a, address) = proxy(&serde_json::to_string(&nothing).unwrap());
+        let output = run(&["report", &address], &[]);
+        let shown = text(&output.stdout);
+        assert_eq!(code(&output), 1, "{shown}");
+        assert!(shown.contains(says) && shown.ends_with("The shim is still needed.\n"), "{shown}");
+    }
 }
 
 /// One proxy under two host names, as behind two services: its word tells, and what it counted counts once.

@@ -20,8 +20,8 @@ use std::time::Duration;
 use self::child::Proxy;
 use self::verdict::{Rehearsal, Verdict};
 use self::wire::Reply;
+use super::output;
 use super::screen::{Ink, Screen};
-use super::{FAILED, output};
 use crate::demo::{
     Expect, FINISHED, FOREIGN, INTERFACE, LegacyHost, REFERENCE, REST_INTERFACE, Scenario, catalogue,
 };
@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> ExitCode {
     let screen = Screen::detect();
     let all = catalogue();
     if args.list {
-        return output::print(show::list(screen, &all).as_bytes(), ExitCode::SUCCESS, FAILED);
+        return output::print(show::list(screen, &all).as_bytes(), ExitCode::SUCCESS);
     }
     if args.model {
         return model::run(screen, args.sabotage.as_deref());

@@ -1,5 +1,6 @@
 //! The command line (U-1). Each command is a module with `Args` and `run`; exit codes are 0 for done,
-//! 1 for a failure at run time, 2 for a bad configuration or command line, 3 for an upgrade that did not happen.
+//! 1 for a failure at run time, 2 for a bad configuration or command line and for output that cannot be written, 3 for
+//! an upgrade that did not happen.
 
 mod certificates;
 mod check;
@@ -88,7 +89,7 @@ pub fn main() -> ExitCode {
         Err(asked) if !asked.use_stderr() => {
             let text = asked.render();
             let text = if Screen::detect().colour { text.ansi().to_string() } else { text.to_string() };
-            return output::print(text.as_bytes(), ExitCode::SUCCESS, FAILED);
+            return output::print(text.as_bytes(), ExitCode::SUCCESS);
         }
         Err(wrong) => wrong.exit(),
     };

@@ -3,15 +3,16 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use super::say;
+use super::{REFUSED, say};
 
-/// Writes all of a command's output, which then ends with `done`; with `failed`, if that cannot be written.
-pub fn print(text: &[u8], done: ExitCode, failed: u8) -> ExitCode {
+/// Writes all of a command's output, which then ends with `done`; with 2, if that cannot be written: 1 is a verdict of
+/// many commands.
+pub fn print(text: &[u8], done: ExitCode) -> ExitCode {
     match write(text) {
         Ok(()) => done,
         Err(why) => {
             say(&format!("a2a-errata: {why}"));
-            ExitCode::from(failed)
+            ExitCode::from(REFUSED)
         }
     }
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use super::{FAILED, output, say};
+use super::{REFUSED, output, say};
 
 /// Prints the completions of `shell`.
 pub fn completions(shell: Shell, mut command: Command) -> ExitCode {
@@ -23,7 +23,7 @@ pub fn completions(shell: Shell, mut command: Command) -> ExitCode {
         Shell::Fish => with_words(&script, &command),
         _ => script.into_owned(),
     };
-    output::print(script.as_bytes(), ExitCode::SUCCESS, FAILED)
+    output::print(script.as_bytes(), ExitCode::SUCCESS)
 }
 
 /// clap_complete up to 4.6.12, the newest there is, spells a dash in the program's name `__` where its script for bash
@@ -65,7 +65,7 @@ fn with_words(script: &str, command: &Command) -> String {
 pub fn man(directory: Option<&Path>, command: Command) -> ExitCode {
     let Some(directory) = directory else {
         return match page(command) {
-            Ok(page) => output::print(page.as_bytes(), ExitCode::SUCCESS, FAILED),
+            Ok(page) => output::print(page.as_bytes(), ExitCode::SUCCESS),
             Err(why) => failed(&format!("make the manual page: {why}")),
         };
     };
@@ -114,5 +114,5 @@ fn page(command: Command) -> std::io::Result<String> {
 
 fn failed(what: &str) -> ExitCode {
     say(&format!("a2a-errata: cannot {what}"));
-    ExitCode::from(FAILED)
+    ExitCode::from(REFUSED)
 }

@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> ExitCode {
         (true, true) => ExitCode::SUCCESS,
     };
     // 1 would say that a shim is still needed.
-    output::print(text.as_bytes(), done, REFUSED)
+    output::print(text.as_bytes(), done)
 }
 
 /// What others wrote, in a line that orders no terminal about.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{FAILED, output};
+use super::output;
 use crate::config;
 
 /// Print the JSON Schema of the configuration.
@@ -19,5 +19,5 @@ pub struct Args {}
 #[must_use]
 pub fn run(_: &Args) -> ExitCode {
     let text = serde_json::to_string_pretty(&config::schema()).unwrap_or_default() + "\n";
-    output::print(text.as_bytes(), ExitCode::SUCCESS, FAILED)
+    output::print(text.as_bytes(), ExitCode::SUCCESS)
 }

@@ -23,7 +23,11 @@ mod version;
 mod watch;
 mod weigh;
 
+#[cfg(test)]
+pub(crate) use call::Call;
 pub use card_rewrite::{CardFate, CardRewrite};
+#[cfg(test)]
+pub(crate) use disclose::Gate;
 pub use exchange::{Exchange, RequestFacts};
 pub use extended_card::ExtendedCard;
 pub use held::JUDGED_WHOLE;

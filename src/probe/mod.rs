@@ -1,7 +1,7 @@
 //! Probing a host from outside: does it answer as RFC 0211 and A2A 1.0 ask when something goes wrong?
 //!
 //! [`resolve`] makes a URL into interfaces, [`run`] plays the checks of [`CHECKS`] against one of them. A
-//! check is one small function; what it reads is judged by `shape`, which shares no code with the rules: a
+//! check is one small function; what it reads is judged by `shape` and `tells`, which share no code with the rules: a
 //! judge that asks the accused is none. Nothing here creates a task unless it is allowed to.
 
 mod checks;
@@ -13,6 +13,7 @@ mod session;
 mod shape;
 mod tape;
 mod target;
+mod tells;
 
 pub use checks::{CHECKS, Check};
 pub use client::{Bounds, Client, End, NoReply, Reply, Trust, Wire};

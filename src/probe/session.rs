@@ -13,7 +13,7 @@ use super::shape::{self, ErrorAnswer, Read};
 use super::target::{Interface, Protocol};
 use crate::normalize::Binding;
 use crate::outbound::shown;
-use crate::protocol::a2a::{A2aError, Operation};
+use crate::protocol::a2a::{A2aError, Operation, percent_decode};
 
 /// What the person at the keyboard says.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +43,8 @@ pub struct Heard {
     pub method: Method,
     /// The task that was asked about.
     pub task: Option<String>,
+    /// What the request said that an answer may say back: path, method, version, ids.
+    pub said: Vec<String>,
     pub echo: Echo,
     /// Whether a stream of events was asked for.
     pub streams: bool,
@@ -431,6 +433,7 @@ impl<'a> Session<'a> {
         let url = self.interface.target(&ask.below);
         let uri: Uri = url.parse().map_err(|_| Miss::Fails(format!("{url:?} is no URL")))?;
         let streams = ask.headers.get(header::ACCEPT).is_some_and(|media| media == "text/event-stream");
+        let said = said(&ask, &uri);
         let mut headers = ask.headers;
         let mut add = |more: &HeaderMap| {
             for name in more.keys() {
@@ -469,6 +472,7 @@ impl<'a> Session<'a> {
             asked: ask.asked,
             method: ask.method,
             task: ask.task,
+            said,
             echo: ask.echo,
             streams,
             reply: reply.clone(),
@@ -508,6 +512,25 @@ impl<'a> Session<'a> {
             Read::Success(_) => Err(Miss::Fails(format!("{asked}: a success instead of an error"))),
         }
     }
+}
+
+/// What a request says that D-1 lets a host say back, as it is written and as it is meant.
+fn said(ask: &Ask, uri: &Uri) -> Vec<String> {
+    let mut all = vec![uri.path().to_owned(), percent_decode(uri.path()), ask.method.to_string()];
+    all.extend(ask.task.clone());
+    all.extend(ask.headers.get("a2a-version").and_then(|version| version.to_str().ok()).map(str::to_owned));
+    if let Ok(Value::Object(call)) = serde_json::from_slice(&ask.body) {
+        let params = call.get("params");
+        let in_params = ["id", "taskId"].into_iter().filter_map(|name| params?.get(name));
+        for value in ["id", "method"].into_iter().filter_map(|name| call.get(name)).chain(in_params) {
+            match value {
+                Value::String(text) => all.push(text.clone()),
+                Value::Number(number) => all.push(number.to_string()),
+                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
+            }
+        }
+    }
+    all
 }
 
 /// What `GetTask` says of a task.

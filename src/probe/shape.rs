@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::normalize::Binding;
 use crate::protocol::a2a::{A2aError, DOMAIN};
-use crate::protocol::google_rpc::{BAD_REQUEST, ERROR_INFO, is_status_word};
+use crate::protocol::google_rpc::{
+    BAD_REQUEST, ERROR_INFO, LOCALIZED_MESSAGE, PRECONDITION_FAILURE, QUOTA_FAILURE, RETRY_INFO,
+    is_status_word,
+};
 use crate::protocol::{openwop, sse, tree};
 
 /// An answer whose outer form is the binding's.
@@ -354,6 +357,10 @@ impl ErrorAnswer {
         if let Some(first) = self.extra.first() {
             return Err(format!("a member {first:?} that the shape has not"));
         }
+        let details = self.details.as_array().map_or(&[][..], Vec::as_slice);
+        if let Some(odd) = details.iter().find_map(odd_in_detail) {
+            return Err(odd);
+        }
         let member = match self.binding {
             Binding::JsonRpc => "error.data",
             Binding::HttpJson => "error.details",
@@ -394,6 +401,46 @@ impl ErrorAnswer {
         let list = self.details.as_array().map_or(&[][..], Vec::as_slice);
         list.iter().any(|detail| detail.get("@type").and_then(Value::as_str) == Some(BAD_REQUEST))
     }
+}
+
+/// A member that a detail's type has not, also in the rows of its list.
+fn odd_in_detail(detail: &Value) -> Option<String> {
+    let (name, known, list, of_rows): (_, &[&str], _, &[&str]) = match detail.get("@type")?.as_str()? {
+        ERROR_INFO => ("ErrorInfo", &["reason", "domain", "metadata"], "", &[]),
+        RETRY_INFO => ("RetryInfo", &["retryDelay"], "", &[]),
+        LOCALIZED_MESSAGE => ("LocalizedMessage", &["locale", "message"], "", &[]),
+        BAD_REQUEST => (
+            "BadRequest",
+            &["fieldViolations"],
+            "fieldViolations",
+            &["field", "description", "reason", "localizedMessage"],
+        ),
+        PRECONDITION_FAILURE => {
+            ("PreconditionFailure", &["violations"], "violations", &["type", "subject", "description"])
+        }
+        QUOTA_FAILURE => (
+            "QuotaFailure",
+            &["violations"],
+            "violations",
+            &[
+                "subject",
+                "description",
+                "apiService",
+                "quotaMetric",
+                "quotaId",
+                "quotaDimensions",
+                "quotaValue",
+                "futureQuotaValue",
+            ],
+        ),
+        _ => return None,
+    };
+    let odd = |value: &Value, known: &[&str]| {
+        value.as_object()?.keys().find(|key| *key != "@type" && !known.contains(&key.as_str())).cloned()
+    };
+    let rows = detail.get(list).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let found = odd(detail, known).or_else(|| rows.iter().find_map(|row| odd(row, of_rows)))?;
+    Some(format!("a member {:?} that {name} has not", brief(&found)))
 }
 
 /// The words that google.rpc.Code has for an HTTP status; none where it has no rule.
@@ -494,6 +541,22 @@ mod tests {
         ] {
             let found = rpc(more);
             assert_eq!(found.unwrap_err(), why, "{more}");
+        }
+        let more = [
+            (
+                r#""domain":"a2a-protocol.org""#,
+                r#""domain":"a2a-protocol.org","tenant":"acme""#,
+                r#""tenant" that ErrorInfo"#,
+            ),
+            (
+                r#""domain":"a2a-protocol.org"}"#,
+                r#""domain":"a2a-protocol.org"},{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"id","owner":"acme"}]}"#,
+                r#""owner" that BadRequest"#,
+            ),
+        ];
+        for (from, to, why) in more {
+            let found = of(Binding::JsonRpc, &GOOD.replace(from, to)).unwrap_err();
+            assert_eq!(found, format!("a member {why} has not"));
         }
         for id in ["{}", "[7]", "true"] {
             let found = of(Binding::JsonRpc, &GOOD.replace(":7", &format!(":{id}"))).unwrap_err();

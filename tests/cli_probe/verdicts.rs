@@ -134,7 +134,7 @@ fn a_query_is_sent_and_not_shown() {
 /// A host may say back what it was sent, and orders to the terminal.
 #[test]
 fn what_a_host_says_back_is_neither_a_credential_nor_an_order() {
-    let message = "no: /srv/a/Bearer planted-token, planted-header, cGxhbnRlZA== \u{1b}[2J \u{202e}";
+    let message = "no: /srv/a/Bearer planted-token, planted-header, cGxhbnRlZA== planted-to... PLANTED-TOKEN planted%2dtoken plantedsid \u{1b}[2J \u{202e}";
     let error = json!({"code": -32001, "message": message, "data": null});
     let body = json!({"jsonrpc": "2.0", "id": 7, "error": error}).to_string();
     for more in [&["--bearer", "planted-token"][..], &["--credential", "X-Api-Key: planted-token"]] {
@@ -142,14 +142,25 @@ fn what_a_host_says_back_is_neither_a_credential_nor_an_order() {
         let junit = dir.path().join("probe.xml").display().to_string();
         let body = body.clone();
         let host = Scripted::with_card(&[("/a2a", "JSONRPC")], move |_| (200, body.clone()));
-        let usual = ["--header", "X-Other: planted-header", "--junit", &junit];
+        let usual = [
+            "--header",
+            "X-Other: planted-header",
+            "--header",
+            "Cookie: a=b; sid=plantedsid",
+            "--junit",
+            &junit,
+        ];
         for form in [&[][..], &["--json"]] {
             let output = host.probe(&[more, &usual, form].concat());
             let report = std::fs::read_to_string(&junit).unwrap();
             let shown = [text(&output.stdout), text(&output.stderr), report];
-            assert!(shown[0].contains("a message with a path") && shown[2].contains("a message with a path"));
+            let why = "a message with a character that nobody sees";
+            assert!(shown[0].contains(why) && shown[2].contains(why));
             for one in shown {
-                assert!(!one.contains("planted") && !one.contains(['\x1b', '\u{202e}']), "{one}");
+                assert!(
+                    !one.to_lowercase().contains("planted") && !one.contains(['\x1b', '\u{202e}']),
+                    "{one}"
+                );
             }
         }
     }

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use super::{alone, complain};
+use crate::cli::output;
 use crate::cli::screen::{Ink, Screen};
-use crate::cli::{FAILED, output};
 use crate::demo::{CREDENTIAL, ModelHost, OWN_TASK, Sabotage, THEIR_TASK};
 
 /// Runs until a signal comes.
 pub fn run(screen: Screen, sabotage: Option<&str>) -> ExitCode {
     if sabotage == Some("list") {
         let lines = Sabotage::ALL.iter().map(|one| format!("{:<20} {}\n", one.id(), one.does()));
-        return output::print(lines.collect::<String>().as_bytes(), ExitCode::SUCCESS, FAILED);
+        return output::print(lines.collect::<String>().as_bytes(), ExitCode::SUCCESS);
     }
     let chosen = sabotage.map(|name| Sabotage::ALL.iter().find(|one| one.id() == name).copied());
     if chosen == Some(None) {

@@ -202,7 +202,10 @@ fn likeliest(
     }
     let id = match &args.id {
         Some(id) if serde_json::from_str::<&RawValue>(id).is_ok() => id.clone(),
-        Some(id) => serde_json::Value::from(id.as_str()).to_string(),
+        Some(id) => {
+            // A bare word would be a guess: `7` and `"7"` are two ids.
+            return Err(format!("--id {id:?} is no JSON; a text has quotes of its own: --id '\"abc\"'"));
+        }
         None => id_of(answer).unwrap_or_else(|| "1".to_owned()),
     };
     let params = params_of(operation, task.as_deref());

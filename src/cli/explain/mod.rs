@@ -164,7 +164,7 @@ pub fn run(args: &Args) -> ExitCode {
             ExitCode::from(FAILED)
         }
     };
-    output::print(&text, done, REFUSED)
+    output::print(&text, done)
 }
 
 fn explain(args: &Args) -> Result<Explained, String> {

@@ -168,6 +168,12 @@ impl Probed {
         for line in lines.chain(said) {
             *line = secrets.hide(line);
         }
+        // A card may say it back as well.
+        for (interface, _) in &mut self.interfaces {
+            let shown =
+                [&mut interface.origin, &mut interface.path].into_iter().chain(&mut interface.versions);
+            shown.for_each(|text| *text = secrets.hide(text));
+        }
     }
 
     /// A failure is one, whatever else was not looked at.
@@ -186,7 +192,7 @@ impl Probed {
 pub fn run(args: &Args) -> ExitCode {
     let screen = Screen::detect();
     if args.list {
-        return output::print(show::list(screen).as_bytes(), ExitCode::SUCCESS, FAILED);
+        return output::print(show::list(screen).as_bytes(), ExitCode::SUCCESS);
     }
     let refuse = |why: &str| {
         say(&format!("a2a-errata: {}", screen::clean(why)));
@@ -208,7 +214,7 @@ pub fn run(args: &Args) -> ExitCode {
         }
     };
     let text = if args.json { show::json(&probed) } else { show::text(screen, &probed) };
-    let ended = output::print(text.as_bytes(), probed.exit_code(), REFUSED);
+    let ended = output::print(text.as_bytes(), probed.exit_code());
     for problem in &probed.problems {
         refuse(problem);
     }

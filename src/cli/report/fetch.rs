@@ -48,7 +48,7 @@ impl Client {
         if status != 200 {
             return Err(fail(format!("answers with HTTP status {status}")));
         }
-        body.map_err(|error| fail(cause(&error)))
+        body.map_err(|error| fail(cause_within(&error)))
     }
 }
 
@@ -58,6 +58,14 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
         Some((Ok(name), Ok(value))) => Ok((name, value)),
         // The value may be a credential: it is not repeated.
         _ => Err("--header: not a header; write for example \"Authorization: Bearer …\"".to_owned()),
+    }
+}
+
+/// What went wrong once the answer had begun.
+fn cause_within(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(_) | ureq::Error::Protocol(_) => "the answer breaks off before its end".to_owned(),
+        error => cause(error),
     }
 }
 

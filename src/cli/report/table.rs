@@ -61,6 +61,14 @@ pub fn print(hosts: &[Host], is_whole: bool, colour: bool) -> String {
             );
         }
     }
+    for host in hosts.iter().filter(|host| !host.interfaces.iter().any(Interface::is_interface)) {
+        let why = if host.ready {
+            "it has no interface that was asked, so nothing is proved"
+        } else {
+            "its agent card could not be used yet, so no interface of it is known and nothing is proved"
+        };
+        _ = writeln!(text, "{}: {} {why}", clean(&host.name), paint("31", "✗"));
+    }
     let go = hosts.iter().filter(|host| host.can_go).count();
     _ = writeln!(text, "\n{}", closing(go, hosts.len(), is_whole));
     text

@@ -9,6 +9,7 @@ use crate::normalize::Binding;
 use crate::probe::client::End;
 use crate::probe::session::{Heard, Session};
 use crate::probe::shape::{self, ErrorAnswer, Read, short};
+use crate::probe::tells::{is_field, names, tells};
 use crate::protocol::a2a::A2aError;
 use crate::protocol::google_rpc::{
     BAD_REQUEST, ERROR_INFO, LOCALIZED_MESSAGE, PRECONDITION_FAILURE, QUOTA_FAILURE, RETRY_INFO, STRUCT,
@@ -173,38 +174,6 @@ pub fn members(session: &Session<'_>) -> Ready<Ruling> {
 const KEYS: &[&str] =
     &["supportedVersions", "requested", "mediaType", "extension", "method", "field", "taskId", "contextId"];
 
-/// Words that name somebody (D-1), also with an s behind.
-const TELLING: &[&str] = &[
-    "tenant",
-    "tenancy",
-    "workspace",
-    "organization",
-    "organisation",
-    "account",
-    "principal",
-    "owner",
-    "owned",
-    "ownership",
-    "member",
-    "membership",
-    "subject",
-    "team",
-    "user",
-    "username",
-    "customer",
-    "scope",
-    "belong",
-    "belonging",
-    "yours",
-    "somebody",
-    "someone",
-];
-
-/// Whether a word names somebody.
-fn names_somebody(word: &str) -> bool {
-    TELLING.iter().any(|known| word == *known || word.strip_suffix('s') == Some(*known))
-}
-
 pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
     let mut others = Vec::new();
     let ids = [&session.options.foreign, &session.options.task].into_iter().flatten();
@@ -232,8 +201,7 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
             if name == "contextId" {
                 return Some(Err("metadata.contextId, and no context was asked about".to_owned()));
             }
-            let folded = name.to_ascii_lowercase();
-            if TELLING.iter().any(|word| folded.contains(word)) {
+            if names(name) {
                 return Some(Err(format!("metadata.{name} names somebody")));
             }
             if !KEYS.contains(&name.as_str()) && !others.contains(name) {
@@ -261,54 +229,42 @@ fn holds(value: &Value, text: &str) -> bool {
 pub fn messages(session: &Session<'_>) -> Ready<Ruling> {
     ready(all_errors(session, "harmless", "an error in the binding's form", |heard, error| {
         // What the request said may be said back.
-        let message = match heard.task.as_deref().filter(|task| !task.is_empty()) {
-            Some(task) => error.message.replace(task, ""),
-            None => error.message.replace(&session.unknown, ""),
+        let told = |what: &str, text: &str| {
+            tells(text, &heard.said)
+                .map(|found| format!("{what} with {found}: {}", short(&Value::from(text))))
         };
-        Some(complains(
-            tells(&message).map(|found| {
-                format!("a message with {found}: {}", short(&Value::from(error.message.as_str())))
-            }),
-        ))
+        let in_details = || {
+            let details = error.details.as_array().map_or(&[][..], Vec::as_slice);
+            details.iter().find_map(|detail| in_detail(detail, &told))
+        };
+        Some(complains(told("a message", &error.message).or_else(in_details)))
     }))
 }
 
-/// What a text gives away that no caller needs.
-fn tells(text: &str) -> Option<&'static str> {
-    let lower = text.to_lowercase();
-    if text.contains('\n') || text.chars().count() > 256 {
-        return Some("more than one line");
+/// The first text in a detail that tells: descriptions pass the same gate as messages, and a field is a field's path.
+fn in_detail(detail: &Value, told: &impl Fn(&str, &str) -> Option<String>) -> Option<String> {
+    let kind = detail.get("@type").and_then(Value::as_str)?;
+    if kind == LOCALIZED_MESSAGE {
+        return told("a localized message", detail.get("message")?.as_str()?);
     }
-    if ["traceback", "exception", "stack", "errno", "enoent", " at line ", "panicked"]
-        .iter()
-        .any(|word| lower.contains(word))
-    {
-        return Some("a crash");
-    }
-    if lower.split(|c: char| !c.is_alphanumeric()).any(names_somebody) {
-        return Some("a word that names somebody");
-    }
-    for word in text.split_whitespace() {
-        let word = word.trim_matches(|c: char| "\"'`()[]{},.:;<>".contains(c));
-        if word.contains("://") {
-            return Some("a URL");
-        }
-        if word.contains('@') && word.contains('.') {
-            return Some("an address");
-        }
-        if word.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()) {
-            return Some("a variable");
-        }
-        let is_path = (word.starts_with('/') || word.contains(":\\")) && word.len() > 4;
-        if is_path && word.matches(['/', '\\']).count() > 1 {
-            return Some("a path");
-        }
-        let hex = word.bytes().filter(u8::is_ascii_hexdigit).count();
-        if hex >= 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
-            return Some("an id");
-        }
-    }
-    None
+    let rows = match kind {
+        BAD_REQUEST => detail.get("fieldViolations")?,
+        PRECONDITION_FAILURE | QUOTA_FAILURE => detail.get("violations")?,
+        _ => return None,
+    };
+    rows.as_array()?.iter().find_map(|row| {
+        let text = |name: &str| row.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let described = text("description").and_then(|text| told("a description", text));
+        let localized = || {
+            let message = row.pointer("/localizedMessage/message").and_then(Value::as_str)?;
+            told("a localized message", message)
+        };
+        let odd_field = || {
+            let field = text("field").filter(|field| !is_field(field))?;
+            Some(format!("a violation of {}, which is no field", short(&Value::from(field))))
+        };
+        described.or_else(localized).or_else(odd_field)
+    })
 }
 
 pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
@@ -321,8 +277,7 @@ pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
         tagged |= heard.reply.header("etag").is_some();
         Some(complains(heard.reply.headers.iter().find_map(|(name, value)| {
             let tells = matches!(name.as_str(), "set-cookie" | "last-modified" | "server-timing")
-                || name.starts_with("x-")
-                    && TELLING.iter().any(|word| name.contains(word) || value.to_lowercase().contains(word));
+                || name.starts_with("x-") && (names(name) || names(value));
             tells.then(|| format!("header {name} on TASK_NOT_FOUND"))
         })))
     });
@@ -330,32 +285,4 @@ pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
         session.note("an ETag on \"not found\" is worth nothing, and must not be a task's");
     }
     ready(ruling)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_that_tell_are_told() {
-        for (text, what) in [
-            ("Task not found", None),
-            ("The task cannot be canceled: it is completed", None),
-            ("Unsupported A2A version 99.0; supported: 1.0, 0.3", None),
-            ("content type text/plain is not supported", None),
-            ("open /var/lib/agent/a.db: no", Some("a path")),
-            ("see https://x.example/1", Some("a URL")),
-            ("write to a@b.example", Some("an address")),
-            ("belongs to tenant 7", Some("a word that names somebody")),
-            ("you are not the owner", Some("a word that names somebody")),
-            ("it belongs to others", Some("a word that names somebody")),
-            ("not one of yours", Some("a word that names somebody")),
-            ("lookup failed: shard=7", Some("a variable")),
-            ("Traceback (most recent call last)", Some("a crash")),
-            ("run 0123456789abcdef0 is gone", Some("an id")),
-            ("one\ntwo", Some("more than one line")),
-        ] {
-            assert_eq!(tells(text), what, "{text}");
-        }
-    }
 }
