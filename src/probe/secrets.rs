@@ -117,7 +117,7 @@ impl Secrets {
                 (true, false) => shown.extend_from_slice(HIDDEN.as_bytes()),
                 (true, true) => {}
                 (false, _) => {
-                    shown.extend_from_slice(text.as_bytes().get(one.from..one.to).unwrap_or_default())
+                    shown.extend_from_slice(text.as_bytes().get(one.from..one.to).unwrap_or_default());
                 }
             }
             was_secret = is_secret;
