@@ -49,7 +49,7 @@ fn trickled(client: &mut Client, bytes: &[u8]) -> Vec<u8> {
         }
     }
     assert!(began.elapsed() < PATIENCE, "the connection is still open");
-    seen.extend(client.rest());
+    seen.extend(client.rest_then_close());
     seen
 }
 
@@ -75,7 +75,7 @@ fn a_head_that_comes_byte_by_byte_ends() {
     client.send("POST /a2a HTTP/1.1\r\nHo");
     let answer = client.answer();
     assert_eq!((answer.status(), answer.complete), (408, true), "{answer:?}");
-    assert!(client.rest().is_empty());
+    assert!(client.rest_then_close().is_empty());
     proxy.assert_counts("connections_open", "", 0.0);
 }
 
@@ -105,15 +105,30 @@ fn only_heads_have_to_be_quick() {
 fn a_connection_without_a_request_is_closed() {
     let host = ScriptedHost::saying(sized(200, SUCCESS));
     let proxy = patient(&host, LONG, 1000, LONG);
-    let silent = proxy.client();
-    let mut used = proxy.client();
-    used.send(post("/a2a", CALL));
-    used.answer().assert_passed(200, SUCCESS);
-    let mut begun = proxy.client();
-    begun.send("PR");
-    // The preface of HTTP/2 and no more of it; all of it, and then pings, but no request.
-    let mut preface = proxy.client();
-    preface.send("PRI * HTTP/2.0\r\n\r\n");
+    // That never sends a request, or not another one.
+    let mut waiting = vec![proxy.client()];
+    for _ in 0..2 {
+        let mut used = proxy.client();
+        for _ in 0..2 {
+            used.send(post("/a2a", CALL));
+            used.answer().assert_passed(200, SUCCESS);
+        }
+        waiting.push(used);
+    }
+    let mut old = proxy.client();
+    old.send("GET /elsewhere HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(old.answer().status(), 200);
+    waiting.push(old);
+    // The preface of HTTP/2 and no more of it, in every length.
+    for length in [1, 2, 3, 6, 18, 23] {
+        let mut begun = proxy.client();
+        begun.send(&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..length]);
+        waiting.push(begun);
+    }
+    for (n, client) in waiting.iter_mut().enumerate() {
+        assert!(client.closes_within(PATIENCE), "{n} is still open");
+    }
+    // All of it, and then pings, but no request.
     let mut pings = proxy.client();
     pings.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     trickled(&mut pings, b"\0\0\x08\x06\0\0\0\0\0abcdefgh");
@@ -122,10 +137,8 @@ fn a_connection_without_a_request_is_closed() {
     head.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     head.send(b"\0\0\x01\x01\0\0\0\0\x01\x82");
     trickled(&mut head, b"\0\0\x01\x09\0\0\0\0\x01\x84");
-    for mut client in [silent, used, begun, preface] {
-        client.rest();
-    }
     proxy.assert_counts("connections_open", "", 0.0);
+    drop(waiting);
 }
 
 /// Neither bodies nor heads wait for ever until somebody takes them.

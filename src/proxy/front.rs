@@ -24,6 +24,7 @@ use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::{HttpProxy, ProcessCustomSession};
 use pingora::server::ShutdownWatch;
 use pingora_error::ErrorType;
+use tokio::time::timeout;
 
 use super::admission::{Admission, Place};
 use super::gather::{Gather, Gathering};
@@ -33,7 +34,7 @@ use super::own_answers;
 use super::routes::Hosts;
 use super::service::{Call, Shell};
 use super::settings::Bounds;
-use super::tls::{Prompt, Terminator};
+use super::tls::{PREFACE, Prompt, Terminator};
 use crate::normalize::OwnAnswer;
 use crate::observe::Limit;
 
@@ -113,7 +114,7 @@ async fn sort(
     let sorted = Box::pin(async {
         tokio::select! {
             biased;
-            sorted = protocol(&tls, stream, bounds.keep_alive) => sorted,
+            sorted = protocol(&tls, stream, &admission) => sorted,
             () = last_words(&mut ending) => None,
         }
     });
@@ -133,11 +134,21 @@ async fn sort(
 }
 
 /// The connection with TLS taken off, and whether it is HTTP/2. `None` when nothing can come of it.
-async fn protocol(tls: &Terminator, mut stream: Stream, silence: Duration) -> Option<(Stream, bool)> {
+async fn protocol(tls: &Terminator, mut stream: Stream, admission: &Admission) -> Option<(Stream, bool)> {
     let Some(acceptor) = tls.current() else {
+        let silence = admission.bounds().keep_alive;
         let mut start = [0; 3];
-        let peeked = tokio::time::timeout(silence, stream.try_peek(&mut start)).await;
-        return matches!(peeked, Ok(Ok(_))).then_some((stream, start == *b"PRI"));
+        timeout(silence, stream.try_peek(&mut start)).await.ok()?.ok()?;
+        let is_h2 = start == *b"PRI";
+        if is_h2 {
+            // Pingora looks at all of it, and for as long as it takes.
+            let Ok(peeked) = timeout(silence, stream.try_peek(&mut [0; PREFACE])).await else {
+                admission.reached(Limit::RequestHeaders);
+                return None;
+            };
+            peeked.ok()?;
+        }
+        return Some((stream, is_h2));
     };
     let stream = tls.accept(&acceptor, stream).await?;
     let is_h2 = stream.selected_alpn_proto() == Some(ALPN::H2);
@@ -214,9 +225,8 @@ impl Door {
         let (bounds, admission) = (&self.bounds, self.admission.clone());
         let gathering = Gathering::new(stream, self.gather.clone(), bounds, write, admission);
         let mut session = Box::new(ServerSession::new_http1(Box::new(gathering)));
-        // None is none at all for Pingora: the next one is not waited for.
-        let keep_alive = bounds.keep_alive.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
-        session.set_keepalive(if *shutdown.borrow() { None } else { Some(keep_alive) });
+        // How long the next one is waited for is the connection's; none is none at all, zero is for ever.
+        session.set_keepalive(if *shutdown.borrow() { None } else { Some(0) });
         loop {
             let (stream, settings) = self.serve(session, shutdown).await?.consume();
             session = Box::new(ServerSession::new_http1(stream));
@@ -243,7 +253,7 @@ impl Door {
                 }
             }
         };
-        let _ = tokio::time::timeout(own_answers::LINGER, read).await;
+        let _ = timeout(own_answers::LINGER, read).await;
     }
 
     /// One request of HTTP/1.

@@ -4,8 +4,8 @@
 //! own; given several pieces at once, it copies them together first. [`Gathering`] is a client's connection that keeps
 //! what it is given while its [`Gather`] says that more of the body follows in the same breath, and then sends all
 //! of it in one, copying no large piece. Whoever writes says so ([`send`]); otherwise the connection sees to nothing but
-//! a client's slowness: a request's head that does not come to its end, in time or in length ([`Head`]), and a client
-//! that takes nothing.
+//! a client's slowness: a request that does not come, a head that does not come to its end, in time or in length
+//! ([`Head`]), and a client that takes nothing.
 
 use std::fmt;
 use std::io;
@@ -128,6 +128,8 @@ pub struct Gathering {
     kept: Kept,
     /// A head may have so many bytes.
     head_bytes: u32,
+    /// Its first byte may take so long: Pingora forgets what it was told of that with every head that it reads.
+    idle: Patience,
     /// And take so long, from its first byte.
     head: Patience,
     /// What is written may wait so long.
@@ -148,6 +150,7 @@ impl Gathering {
             gather,
             kept: Kept::default(),
             head_bytes: bounds.request_header_bytes,
+            idle: Patience::new(bounds.keep_alive),
             head: Patience::new(bounds.request_headers),
             write: Patience::new(write),
             admission,
@@ -174,12 +177,13 @@ impl Gathering {
             polled
         };
         if polled.is_ready() {
+            self.idle.end();
             let read = u32::try_from(buf.filled().len() - before).unwrap_or(u32::MAX);
             self.gather.head.begins(left.saturating_sub(read));
             return polled;
         }
         if left == self.head_bytes {
-            return Poll::Pending;
+            return self.idle.poll_over(cx).map(Err);
         }
         let error = ready!(self.head.poll_over(cx));
         self.gather.head.begins(TOO_SLOW);

@@ -255,7 +255,7 @@ pub struct Prompt {
 }
 
 /// How long the client's preface is (RFC 9113, section 3.4).
-const PREFACE: usize = 24;
+pub const PREFACE: usize = 24;
 
 impl Prompt {
     pub fn new(stream: Stream, preface: Duration, write: Duration, admission: Arc<Admission>) -> Self {

@@ -381,6 +381,14 @@ impl Connection {
         std::mem::take(&mut self.ahead)
     }
 
+    /// Everything up to the close, which comes.
+    #[track_caller]
+    pub fn rest_then_close(&mut self) -> Vec<u8> {
+        let rest = self.rest();
+        assert!(self.closes_within(PATIENCE), "the connection is still open");
+        rest
+    }
+
     /// Waits for some bytes to come, and takes them.
     pub fn some(&mut self) -> Vec<u8> {
         if self.ahead.is_empty() {
