@@ -165,18 +165,83 @@ fn a_client_that_reads_nothing_is_left() {
     }
 }
 
+/// However little it is, and although the system has no room for more in all that time.
+#[test]
+fn a_client_that_reads_slowly_is_not_left() {
+    let body = "b".repeat(16_000_000);
+    for answer in [sized(200, &body), chunked(200, &body, 50_000)] {
+        let host = ScriptedHost::saying(answer);
+        let proxy = patient(&host, LONG, LONG, 1000);
+        let mut client = proxy.client();
+        client.send(get("/elsewhere"));
+        for _ in 0..120 {
+            thread::sleep(Duration::from_millis(50));
+            client.more();
+        }
+        let answer = client.answer();
+        assert!(answer.complete && answer.body.len() == body.len(), "{} of it", answer.body.len());
+        assert_eq!(proxy.count("limits_reached_total", "limit=\"write_ms\""), 0.0);
+    }
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The same on HTTP/2, by a window that grows slowly.
+#[test]
+fn a_client_of_http_2_that_reads_slowly_is_not_left() {
+    let body = "b".repeat(105_000);
+    let host = ScriptedHost::saying(sized(200, &body));
+    let proxy = patient(&host, LONG, LONG, 1500);
+    let mut client = proxy.client();
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.send(frame(4, 0, 0, b""));
+    client.send(frame(1, 5, 1, b"\x82\x86\x84\x01\x01h"));
+    let began = Instant::now();
+    let mut seen = Vec::new();
+    let mut data = 0;
+    // Until the stream ends: with the last of its data, or otherwise.
+    let ended = 'ended: loop {
+        assert!(began.elapsed() < 6 * PATIENCE, "no end");
+        let mut at = 0;
+        while let Some(&[a, b, c, kind, flags, ..]) = seen.get(at..at + 9) {
+            let length = u32::from_be_bytes([0, a, b, c]) as usize;
+            if seen.len() < at + 9 + length {
+                break;
+            }
+            match kind {
+                0 => data += length,
+                3 | 7 => break 'ended kind,
+                _ => {}
+            }
+            if kind == 0 && flags & 1 == 1 {
+                break 'ended kind;
+            }
+            at += 9 + length;
+        }
+        seen.drain(..at);
+        for stream in [0, 1] {
+            client.send(frame(8, 0, stream, &800_u32.to_be_bytes()));
+        }
+        thread::sleep(Duration::from_millis(50));
+        if client.has_request() {
+            seen.extend(client.some());
+        }
+    };
+    assert_eq!((ended, data), (0, body.len()));
+}
+
 /// On HTTP/2 a client may promise to read a lot.
 #[test]
 fn a_client_of_http_2_that_reads_nothing_is_left() {
     let host = ScriptedHost::saying(sized(200, &"b".repeat(2_000_000)));
     let proxy = patient(&host, LONG, 1000, 300);
-    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
-        let mut frame = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
-        frame.extend([kind, flags]);
-        frame.extend(stream.to_be_bytes());
-        frame.extend(payload);
-        frame
-    };
     let mut client = proxy.client();
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     // A window of two gigabytes for every stream, and for all of them.

@@ -167,6 +167,15 @@ pub fn gather() -> Option<Arc<Gather>> {
     BEHIND.try_with(|behind| behind.gather.clone()).ok()
 }
 
+/// What this client is sent may wait so long for it. On HTTP/1 its connection sees to that: Pingora's timer would end a
+/// client that takes a long piece slowly.
+pub fn write_within(session: &mut ServerSession, limit: Duration) {
+    match gather() {
+        Some(gather) => gather.write_within(limit),
+        None => session.set_write_timeout(Some(limit)),
+    }
+}
+
 /// Keeps the connection of a client that got a complete answer although proxying failed. Pingora
 /// closes it after every error; with a host that is down, that would be a new connection for every
 /// request. Nothing may use the session afterwards.

@@ -11,7 +11,7 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Gather {
     /// More of the body follows what is written now.
     more: AtomicBool,
     head: Head,
+    /// How many milliseconds the answer may wait for its client; 0: not known yet.
+    write: AtomicU64,
 }
 
 impl Gather {
@@ -48,6 +50,16 @@ impl Gather {
 
     pub fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// What is written from here on may wait so long.
+    pub fn write_within(&self, limit: Duration) {
+        self.write.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        let millis = self.write.load(Ordering::Relaxed);
+        (millis > 0).then(|| Duration::from_millis(millis))
     }
 }
 
@@ -94,8 +106,31 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Writes these tasks, whose pieces of the body leave together. Without a [`Gather`] it is left to Pingora; so are several
-/// small pieces, which it makes one chunk of.
+/// On HTTP/2 a client has to take so much in its time: Pingora's timer is for a piece as a whole.
+const PIECE: usize = 8 << 10;
+
+/// The same in pieces that a slow client can take in time.
+fn in_pieces(tasks: Vec<HttpTask>) -> Vec<HttpTask> {
+    let is_long = |task: &HttpTask| matches!(task, HttpTask::Body(Some(bytes), _) if bytes.len() > PIECE);
+    if !tasks.iter().any(is_long) {
+        return tasks;
+    }
+    let mut pieces = Vec::new();
+    for task in tasks {
+        let HttpTask::Body(Some(mut bytes), end) = task else {
+            pieces.push(task);
+            continue;
+        };
+        while bytes.len() > PIECE {
+            pieces.push(HttpTask::Body(Some(bytes.split_to(PIECE)), false));
+        }
+        pieces.push(HttpTask::Body(Some(bytes), end));
+    }
+    pieces
+}
+
+/// Writes these tasks, whose pieces of the body leave together. Without a [`Gather`] (HTTP/2) it is left to Pingora; so
+/// are several small pieces, which it makes one chunk of.
 ///
 /// # Errors
 /// When the client cannot be written to.
@@ -106,7 +141,8 @@ pub async fn send(client: &mut ServerSession, tasks: Vec<HttpTask>, gather: Opti
     };
     let pieces = tasks.iter().filter(|task| size(task) > 0).count();
     let are_small = pieces > 1 && tasks.iter().map(size).sum::<usize>() <= ROOM;
-    let Some(gather) = gather.filter(|_| tasks.len() > 1 && !are_small) else {
+    let Some(gather) = gather else { return client.response_duplex_vec(in_pieces(tasks)).await };
+    let Some(gather) = Some(gather).filter(|_| tasks.len() > 1 && !are_small) else {
         return client.response_duplex_vec(tasks).await;
     };
     // Only what is followed by a piece is kept, so that nothing is ever left behind.
@@ -193,7 +229,10 @@ impl Gathering {
     /// Ends a write that waits for too long.
     fn watch_write<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let admission = &self.admission;
-        self.write.watch(cx, polled, || admission.reached(Limit::Write))
+        if let Some(limit) = self.gather.patience() {
+            self.write.limit(limit);
+        }
+        self.write.watch(cx, polled, &self.stream, || admission.reached(Limit::Write))
     }
 
     /// Writes what is kept, and these bytes behind it.

@@ -69,7 +69,8 @@ pub fn wrap(target: &mut Box<ServerSession>, held: Box<Held>) -> Arc<Slot> {
     slot
 }
 
-/// Puts a holder in the place of the client's session that only sees to what an HTTP/1.0 client can read.
+/// Puts a holder in the place of the client's session that only sees to what an HTTP/1.0 client can
+/// read, and in which pieces one of HTTP/2 does.
 pub fn cover(target: &mut Box<ServerSession>) -> Arc<Slot> {
     let client = mem::replace(target, Box::new(ServerSession::new_custom(Box::new(()))));
     let (holder, slot) = disguise(client);

@@ -266,7 +266,7 @@ impl Prompt {
     /// Ends a write that waits for too long.
     fn watch_write<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let admission = &self.admission;
-        self.write.watch(cx, polled, || admission.reached(Limit::Write))
+        self.write.watch(cx, polled, &self.stream, || admission.reached(Limit::Write))
     }
 
     fn below(&self) -> &Stream {

@@ -341,7 +341,8 @@ impl Connection {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    fn more(&mut self) -> bool {
+    /// Reads a little of what there is, or waits for it. False at the end.
+    pub fn more(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
         match self.read(&mut buffer) {
             Ok(0) | Err(_) => false,
