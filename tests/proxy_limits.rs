@@ -298,6 +298,15 @@ fn a_head_may_be_as_long_as_it_may_be() {
     }
     reached(&proxy, "request_header_bytes", 2.0);
     assert_eq!(host.requests().len(), 2);
+    // Or some of it with the request before.
+    for (size, status) in [(5_000, 200), (5_001, 431)] {
+        let (long, mut client) = (call_with_head(size), proxy.client());
+        client.send(post("/a2a", CALL) + &long[..100]);
+        client.answer().assert_passed(200, SUCCESS);
+        client.try_send(&long[100..]);
+        assert_eq!(client.answer().status(), status, "{size}");
+    }
+    reached(&proxy, "request_header_bytes", 3.0);
 
     block_on(async {
         let (client, driver) = Http2::in_the_clear(proxy.address).await.unwrap();

@@ -79,6 +79,34 @@ fn a_head_that_comes_byte_by_byte_ends() {
     proxy.assert_counts("connections_open", "", 0.0);
 }
 
+/// What came of a head together with the request before it has begun, and is part of its length.
+#[test]
+fn a_head_that_begins_early_ends() {
+    let host = ScriptedHost::saying(sized(200, SUCCESS));
+    let proxy = patient(&host, 300, LONG, LONG);
+    // Of a request with a body of either framing, and without.
+    let chunks = format!("{:x}\r\n{CALL}\r\n0\r\n\r\n", CALL.len());
+    let chunked = "POST /a2a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned() + &chunks;
+    for (n, call) in [post("/a2a", CALL), chunked, get("/elsewhere")].into_iter().enumerate() {
+        for ahead in ["POST /a2a HTT", "P"] {
+            let mut client = proxy.client();
+            client.send(format!("{call}{ahead}"));
+            client.answer();
+            let answer = client.answer();
+            assert_eq!((answer.status(), answer.complete), (408, true), "{n} {ahead}: {answer:?}");
+            assert!(client.rest_then_close().is_empty());
+        }
+    }
+    proxy.assert_counts("limits_reached_total", "limit=\"request_headers_ms\"", 6.0);
+    // The empty line that some clients send behind a body is no beginning.
+    let mut client = proxy.client();
+    client.send(post("/a2a", CALL) + "\r\n");
+    client.answer().assert_passed(200, SUCCESS);
+    thread::sleep(Duration::from_millis(600));
+    client.send(post("/a2a", CALL));
+    client.answer().assert_passed(200, SUCCESS);
+}
+
 /// A request that waits between its head and its body, or before its head, has done nothing wrong.
 #[test]
 fn only_heads_have_to_be_quick() {

@@ -44,7 +44,32 @@ struct Behind {
     slot: Arc<Slot>,
     gather: Arc<Gather>,
     /// A connection that Pingora gives up and that is good for another request.
-    kept: Mutex<Option<ReusedHttpStream>>,
+    kept: Mutex<Option<Reused>>,
+    /// Where a session that Pingora is done with comes out.
+    out: Mutex<Option<Arc<Slot>>>,
+}
+
+/// A connection that is good for another request.
+struct Reused {
+    stream: Stream,
+    settings: HttpPersistentSettings,
+    /// So many bytes of that request are there: Pingora keeps them to itself.
+    ahead: u32,
+}
+
+/// Reads what the client still sends of its request, within the drain's time.
+async fn reuse(session: ServerSession) -> Option<Reused> {
+    let mut settings = HttpPersistentSettings::for_session(&session);
+    let (stream, prefix) = session.finish().await.ok()??.into_parts();
+    let mut ahead = 0;
+    if let Some(prefix) = prefix {
+        // Some clients end a body with an empty line that is not part of it.
+        if !prefix.iter().all(|byte| b"\r\n".contains(byte)) {
+            ahead = u32::try_from(prefix.len()).unwrap_or(u32::MAX);
+        }
+        settings.set_pipelined_prefix(prefix);
+    }
+    Some(Reused { stream, settings, ahead })
 }
 
 tokio::task_local! {
@@ -185,11 +210,19 @@ pub async fn keep(session: &mut Box<ServerSession>) {
     }
     let Ok(behind) = BEHIND.try_with(Arc::clone) else { return };
     let session = mem::replace(&mut **session, ServerSession::new_custom(Box::new(())));
-    let settings = HttpPersistentSettings::for_session(&session);
-    // Reads what the client still sends of its request, within the drain's time.
-    if let Ok(Some(stream)) = session.finish().await {
-        let kept = ReusedHttpStream::from_reusable_stream(stream, settings);
+    if let Some(kept) = reuse(session).await {
         *behind.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+    }
+}
+
+/// The last hook: what comes of the connection is seen to here, as Pingora does not tell whether it has read some of the
+/// next request already.
+pub fn see_out(session: &mut Box<ServerSession>) {
+    if session.as_http1().is_some() {
+        let _ = BEHIND.try_with(|behind| {
+            let slot = hold::cover(session);
+            *behind.out.lock().unwrap_or_else(PoisonError::into_inner) = Some(slot);
+        });
     }
 }
 
@@ -236,12 +269,12 @@ impl Door {
         let mut session = Box::new(ServerSession::new_http1(Box::new(gathering)));
         // How long the next one is waited for is the connection's; none is none at all, zero is for ever.
         session.set_keepalive(if *shutdown.borrow() { None } else { Some(0) });
+        let mut ahead = 0;
         loop {
-            let (stream, settings) = self.serve(session, shutdown).await?.consume();
-            session = Box::new(ServerSession::new_http1(stream));
-            if let Some(settings) = settings {
-                settings.apply_to_session(&mut session);
-            }
+            let reused = self.serve(session, ahead, shutdown).await?;
+            session = Box::new(ServerSession::new_http1(reused.stream));
+            reused.settings.apply_to_session(&mut session);
+            ahead = reused.ahead;
         }
     }
 
@@ -265,14 +298,15 @@ impl Door {
         let _ = timeout(own_answers::LINGER, read).await;
     }
 
-    /// One request of HTTP/1.
+    /// One request of HTTP/1, of whose head so many bytes are there.
     async fn serve(
         &self,
         mut session: Box<ServerSession>,
+        ahead: u32,
         shutdown: &ShutdownWatch,
-    ) -> Option<ReusedHttpStream> {
+    ) -> Option<Reused> {
         let mut ending = shutdown.clone();
-        self.gather.head().begins(self.bounds.request_header_bytes);
+        self.gather.head().begins(self.bounds.request_header_bytes.saturating_sub(ahead));
         let read = tokio::select! {
             biased; // a request that is there is answered
             read = session.read_request() => read,
@@ -295,10 +329,15 @@ impl Door {
                     session.set_keepalive(None);
                 }
                 let (disguised, slot) = hold::disguise(session);
-                let behind = Arc::new(Behind { slot, gather: self.gather.clone(), kept: Mutex::new(None) });
+                let (kept, out) = (Mutex::new(None), Mutex::new(None));
+                let behind = Arc::new(Behind { slot, gather: self.gather.clone(), kept, out });
                 let processed = self.proxy.process_new_http(disguised, shutdown);
-                let reused = BEHIND.scope(behind.clone(), processed).await;
-                reused.or_else(|| behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take())
+                BEHIND.scope(behind.clone(), processed).await;
+                let out = behind.out.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(finished) = out.and_then(|out| out.finished()) {
+                    return Box::pin(reuse(finished)).await;
+                }
+                behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
             }
             Ok(false) => None,
             Err(error) => {

@@ -63,9 +63,14 @@ impl Gather {
     }
 }
 
-/// A request's head that is being read: how many bytes it may still have.
+/// A request's head that is being read.
 #[derive(Debug)]
-pub struct Head(AtomicU32);
+pub struct Head {
+    /// How many bytes it may still have.
+    left: AtomicU32,
+    /// Nobody waited for it yet.
+    is_new: AtomicBool,
+}
 
 /// No head is being read.
 const NO_HEAD: u32 = u32::MAX;
@@ -74,20 +79,24 @@ const TOO_SLOW: u32 = u32::MAX - 1;
 
 impl Default for Head {
     fn default() -> Self {
-        Self(NO_HEAD.into())
+        Self { left: NO_HEAD.into(), is_new: AtomicBool::default() }
     }
 }
 
 impl Head {
     /// What is read from here on is a head of at most so many bytes.
     pub fn begins(&self, bytes: u32) {
-        self.0.store(bytes, Ordering::Relaxed);
+        self.is_new.store(true, Ordering::Relaxed);
+        self.has_left(bytes);
+    }
+
+    fn has_left(&self, bytes: u32) {
+        self.left.store(bytes, Ordering::Relaxed);
     }
 
     /// The head is there, or will not be. `Some` if that is because of a limit.
     pub fn ends(&self, was_read: bool) -> Option<Limit> {
-        let left = self.0.load(Ordering::Relaxed);
-        self.0.store(NO_HEAD, Ordering::Relaxed);
+        let left = self.left.swap(NO_HEAD, Ordering::Relaxed);
         match left {
             _ if was_read => None,
             0 => Some(Limit::RequestHeaderBytes),
@@ -195,10 +204,11 @@ impl Gathering {
 
     /// Reads no more than the head may have, for no longer than it may take.
     fn poll_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>, left: u32) -> Poll<io::Result<()>> {
-        if left == self.head_bytes {
-            // Nothing of this one came yet: until it does, the connection is idle.
+        if self.gather.head.is_new.swap(false, Ordering::Relaxed) {
             self.head.end();
-        } else if left == 0 {
+            self.idle.end();
+        }
+        if left == 0 {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         let room = usize::try_from(left).unwrap_or(usize::MAX);
@@ -215,14 +225,15 @@ impl Gathering {
         if polled.is_ready() {
             self.idle.end();
             let read = u32::try_from(buf.filled().len() - before).unwrap_or(u32::MAX);
-            self.gather.head.begins(left.saturating_sub(read));
+            self.gather.head.has_left(left.saturating_sub(read));
             return polled;
         }
         if left == self.head_bytes {
+            // Nothing of this one came yet: until it does, the connection is idle.
             return self.idle.poll_over(cx).map(Err);
         }
         let error = ready!(self.head.poll_over(cx));
-        self.gather.head.begins(TOO_SLOW);
+        self.gather.head.has_left(TOO_SLOW);
         Poll::Ready(Err(error))
     }
 
@@ -269,7 +280,7 @@ impl AsyncRead for Gathering {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.gather.head.0.load(Ordering::Relaxed) {
+        match self.gather.head.left.load(Ordering::Relaxed) {
             NO_HEAD | TOO_SLOW => Pin::new(&mut self.stream).poll_read(cx, buf),
             left => self.poll_head(cx, buf, left),
         }

@@ -50,9 +50,17 @@ pub struct Slot {
     returned: Mutex<Option<Returned>>,
     /// The host's answer is as long as its connection lasts.
     until_close: AtomicBool,
+    /// Both directions are done, and the connection may go on.
+    finished: AtomicBool,
 }
 
 impl Slot {
+    /// The session, if it came back finished.
+    pub fn finished(&self) -> Option<ServerSession> {
+        let returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        self.finished.load(Ordering::Relaxed).then(|| *returned.client)
+    }
+
     /// How the host frames its answer, before Pingora frames it anew.
     pub fn frames(&self, head: &ResponseHeader) {
         let is_framed = head.version >= Version::HTTP_2
@@ -699,7 +707,9 @@ impl CustomSession for Holder {
             held.reused = false;
             Box::pin(held.host_failed(client, error, Vec::new(), Instant::now())).await?;
         }
-        client.finish_body().await
+        client.finish_body().await?;
+        self.slot.finished.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// HTTP/1 closes, HTTP/2 resets the stream: told apart from a clean end by the client (C-5).

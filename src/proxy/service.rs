@@ -337,7 +337,8 @@ impl ProxyHttp for Shell {
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
         } else {
             call.sent_at = Some(Instant::now());
-            let is_old = upstream.version == Version::HTTP_2 && session.req_header().version < Version::HTTP_11;
+            let is_old =
+                upstream.version == Version::HTTP_2 && session.req_header().version < Version::HTTP_11;
             if is_old || session.as_http2().is_some() {
                 call.wrapped = Some(hold::cover(&mut session.downstream_session));
             }
@@ -547,6 +548,8 @@ impl ProxyHttp for Shell {
         call.count(session);
         if error.is_some() && call.answered {
             front::keep(&mut session.downstream_session).await;
+        } else if error.is_none() {
+            front::see_out(&mut session.downstream_session);
         }
     }
 
