@@ -58,7 +58,7 @@ impl Slot {
     /// The session, if it came back finished.
     pub fn finished(&self) -> Option<ServerSession> {
         let returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        self.finished.load(Ordering::Relaxed).then(|| *returned.client)
+        self.finished.load(Ordering::Relaxed).then_some(*returned.client)
     }
 
     /// How the host frames its answer, before Pingora frames it anew.
