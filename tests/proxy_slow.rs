@@ -208,7 +208,7 @@ fn a_client_that_reads_slowly_is_not_left() {
         }
         let answer = client.answer();
         assert!(answer.complete && answer.body.len() == body.len(), "{} of it", answer.body.len());
-        assert_eq!(proxy.count("limits_reached_total", "limit=\"write_ms\""), 0.0);
+        proxy.assert_counts("limits_reached_total", "limit=\"write_ms\"", 0.0);
     }
 }
 
