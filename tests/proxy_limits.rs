@@ -239,7 +239,7 @@ fn a_connection_too_many_is_closed() {
     for _ in 0..3 {
         let mut late = proxy.client();
         late.try_send(post("/a2a", CALL));
-        assert!(late.rest().is_empty(), "one too many got an answer");
+        assert!(late.rest_then_close().is_empty(), "one too many got an answer");
     }
     reached(&proxy, "connections", 3.0);
     proxy.assert_counts("connections_open", "", 2.0);
@@ -294,10 +294,19 @@ fn a_head_may_be_as_long_as_it_may_be() {
         let answer = client.answer();
         assert_eq!((answer.status(), answer.complete), (431, true), "{answer:?}");
         assert_eq!(answer.header("connection"), Some("close"), "{answer:?}");
-        assert!(client.rest().is_empty());
+        assert!(client.rest_then_close().is_empty());
     }
     reached(&proxy, "request_header_bytes", 2.0);
     assert_eq!(host.requests().len(), 2);
+    // Or some of it with the request before.
+    for (size, status) in [(5_000, 200), (5_001, 431)] {
+        let (long, mut client) = (call_with_head(size), proxy.client());
+        client.send(post("/a2a", CALL) + &long[..100]);
+        client.answer().assert_passed(200, SUCCESS);
+        client.try_send(&long[100..]);
+        assert_eq!(client.answer().status(), status, "{size}");
+    }
+    reached(&proxy, "request_header_bytes", 3.0);
 
     block_on(async {
         let (client, driver) = Http2::in_the_clear(proxy.address).await.unwrap();

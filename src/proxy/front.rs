@@ -24,6 +24,7 @@ use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::{HttpProxy, ProcessCustomSession};
 use pingora::server::ShutdownWatch;
 use pingora_error::ErrorType;
+use tokio::time::timeout;
 
 use super::admission::{Admission, Place};
 use super::gather::{Gather, Gathering};
@@ -33,7 +34,7 @@ use super::own_answers;
 use super::routes::Hosts;
 use super::service::{Call, Shell};
 use super::settings::Bounds;
-use super::tls::{Prompt, Terminator};
+use super::tls::{PREFACE, Prompt, Terminator};
 use crate::normalize::OwnAnswer;
 use crate::observe::Limit;
 
@@ -43,7 +44,32 @@ struct Behind {
     slot: Arc<Slot>,
     gather: Arc<Gather>,
     /// A connection that Pingora gives up and that is good for another request.
-    kept: Mutex<Option<ReusedHttpStream>>,
+    kept: Mutex<Option<Reused>>,
+    /// Where a session that Pingora is done with comes out.
+    out: Mutex<Option<Arc<Slot>>>,
+}
+
+/// A connection that is good for another request.
+struct Reused {
+    stream: Stream,
+    settings: HttpPersistentSettings,
+    /// So many bytes of that request are there: Pingora keeps them to itself.
+    ahead: u32,
+}
+
+/// Reads what the client still sends of its request, within the drain's time.
+async fn reuse(session: ServerSession) -> Option<Reused> {
+    let mut settings = HttpPersistentSettings::for_session(&session);
+    let (stream, prefix) = session.finish().await.ok()??.into_parts();
+    let mut ahead = 0;
+    if let Some(prefix) = prefix {
+        // Some clients end a body with an empty line that is not part of it.
+        if !prefix.iter().all(|byte| b"\r\n".contains(byte)) {
+            ahead = u32::try_from(prefix.len()).unwrap_or(u32::MAX);
+        }
+        settings.set_pipelined_prefix(prefix);
+    }
+    Some(Reused { stream, settings, ahead })
 }
 
 tokio::task_local! {
@@ -113,7 +139,7 @@ async fn sort(
     let sorted = Box::pin(async {
         tokio::select! {
             biased;
-            sorted = protocol(&tls, stream, bounds.keep_alive) => sorted,
+            sorted = protocol(&tls, stream, &admission) => sorted,
             () = last_words(&mut ending) => None,
         }
     });
@@ -133,11 +159,21 @@ async fn sort(
 }
 
 /// The connection with TLS taken off, and whether it is HTTP/2. `None` when nothing can come of it.
-async fn protocol(tls: &Terminator, mut stream: Stream, silence: Duration) -> Option<(Stream, bool)> {
+async fn protocol(tls: &Terminator, mut stream: Stream, admission: &Admission) -> Option<(Stream, bool)> {
     let Some(acceptor) = tls.current() else {
+        let silence = admission.bounds().keep_alive;
         let mut start = [0; 3];
-        let peeked = tokio::time::timeout(silence, stream.try_peek(&mut start)).await;
-        return matches!(peeked, Ok(Ok(_))).then_some((stream, start == *b"PRI"));
+        timeout(silence, stream.try_peek(&mut start)).await.ok()?.ok()?;
+        let is_h2 = start == *b"PRI";
+        if is_h2 {
+            // Pingora looks at all of it, and for as long as it takes.
+            let Ok(peeked) = timeout(silence, stream.try_peek(&mut [0; PREFACE])).await else {
+                admission.reached(Limit::RequestHeaders);
+                return None;
+            };
+            peeked.ok()?;
+        }
+        return Some((stream, is_h2));
     };
     let stream = tls.accept(&acceptor, stream).await?;
     let is_h2 = stream.selected_alpn_proto() == Some(ALPN::H2);
@@ -156,6 +192,15 @@ pub fn gather() -> Option<Arc<Gather>> {
     BEHIND.try_with(|behind| behind.gather.clone()).ok()
 }
 
+/// What this client is sent may wait so long for it. On HTTP/1 its connection sees to that: Pingora's timer would end a
+/// client that takes a long piece slowly.
+pub fn write_within(session: &mut ServerSession, limit: Duration) {
+    match gather() {
+        Some(gather) => gather.write_within(limit),
+        None => session.set_write_timeout(Some(limit)),
+    }
+}
+
 /// Keeps the connection of a client that got a complete answer although proxying failed. Pingora
 /// closes it after every error; with a host that is down, that would be a new connection for every
 /// request. Nothing may use the session afterwards.
@@ -165,11 +210,19 @@ pub async fn keep(session: &mut Box<ServerSession>) {
     }
     let Ok(behind) = BEHIND.try_with(Arc::clone) else { return };
     let session = mem::replace(&mut **session, ServerSession::new_custom(Box::new(())));
-    let settings = HttpPersistentSettings::for_session(&session);
-    // Reads what the client still sends of its request, within the drain's time.
-    if let Ok(Some(stream)) = session.finish().await {
-        let kept = ReusedHttpStream::from_reusable_stream(stream, settings);
+    if let Some(kept) = reuse(session).await {
         *behind.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+    }
+}
+
+/// The last hook: what comes of the connection is seen to here, as Pingora does not tell whether it has read some of the
+/// next request already.
+pub fn see_out(session: &mut Box<ServerSession>) {
+    if session.as_http1().is_some() {
+        let _ = BEHIND.try_with(|behind| {
+            let slot = hold::cover(session);
+            *behind.out.lock().unwrap_or_else(PoisonError::into_inner) = Some(slot);
+        });
     }
 }
 
@@ -214,15 +267,14 @@ impl Door {
         let (bounds, admission) = (&self.bounds, self.admission.clone());
         let gathering = Gathering::new(stream, self.gather.clone(), bounds, write, admission);
         let mut session = Box::new(ServerSession::new_http1(Box::new(gathering)));
-        // None is none at all for Pingora: the next one is not waited for.
-        let keep_alive = bounds.keep_alive.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
-        session.set_keepalive(if *shutdown.borrow() { None } else { Some(keep_alive) });
+        // How long the next one is waited for is the connection's; none is none at all, zero is for ever.
+        session.set_keepalive(if *shutdown.borrow() { None } else { Some(0) });
+        let mut ahead = 0;
         loop {
-            let (stream, settings) = self.serve(session, shutdown).await?.consume();
-            session = Box::new(ServerSession::new_http1(stream));
-            if let Some(settings) = settings {
-                settings.apply_to_session(&mut session);
-            }
+            let reused = self.serve(session, ahead, shutdown).await?;
+            session = Box::new(ServerSession::new_http1(reused.stream));
+            reused.settings.apply_to_session(&mut session);
+            ahead = reused.ahead;
         }
     }
 
@@ -243,17 +295,18 @@ impl Door {
                 }
             }
         };
-        let _ = tokio::time::timeout(own_answers::LINGER, read).await;
+        let _ = timeout(own_answers::LINGER, read).await;
     }
 
-    /// One request of HTTP/1.
+    /// One request of HTTP/1, of whose head so many bytes are there.
     async fn serve(
         &self,
         mut session: Box<ServerSession>,
+        ahead: u32,
         shutdown: &ShutdownWatch,
-    ) -> Option<ReusedHttpStream> {
+    ) -> Option<Reused> {
         let mut ending = shutdown.clone();
-        self.gather.head().begins(self.bounds.request_header_bytes);
+        self.gather.head().begins(self.bounds.request_header_bytes.saturating_sub(ahead));
         let read = tokio::select! {
             biased; // a request that is there is answered
             read = session.read_request() => read,
@@ -276,10 +329,15 @@ impl Door {
                     session.set_keepalive(None);
                 }
                 let (disguised, slot) = hold::disguise(session);
-                let behind = Arc::new(Behind { slot, gather: self.gather.clone(), kept: Mutex::new(None) });
+                let (kept, out) = (Mutex::new(None), Mutex::new(None));
+                let behind = Arc::new(Behind { slot, gather: self.gather.clone(), kept, out });
                 let processed = self.proxy.process_new_http(disguised, shutdown);
-                let reused = BEHIND.scope(behind.clone(), processed).await;
-                reused.or_else(|| behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take())
+                BEHIND.scope(behind.clone(), processed).await;
+                let out = behind.out.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(finished) = out.and_then(|out| out.finished()) {
+                    return Box::pin(reuse(finished)).await;
+                }
+                behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
             }
             Ok(false) => None,
             Err(error) => {

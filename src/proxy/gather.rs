@@ -4,14 +4,14 @@
 //! own; given several pieces at once, it copies them together first. [`Gathering`] is a client's connection that keeps
 //! what it is given while its [`Gather`] says that more of the body follows in the same breath, and then sends all
 //! of it in one, copying no large piece. Whoever writes says so ([`send`]); otherwise the connection sees to nothing but
-//! a client's slowness: a request's head that does not come to its end, in time or in length ([`Head`]), and a client
-//! that takes nothing.
+//! a client's slowness: a request that does not come, a head that does not come to its end, in time or in length
+//! ([`Head`]), and a client that takes nothing.
 
 use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Gather {
     /// More of the body follows what is written now.
     more: AtomicBool,
     head: Head,
+    /// How many milliseconds the answer may wait for its client; 0: not known yet.
+    write: AtomicU64,
 }
 
 impl Gather {
@@ -49,11 +51,26 @@ impl Gather {
     pub fn head(&self) -> &Head {
         &self.head
     }
+
+    /// What is written from here on may wait so long.
+    pub fn write_within(&self, limit: Duration) {
+        self.write.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        let millis = self.write.load(Ordering::Relaxed);
+        (millis > 0).then(|| Duration::from_millis(millis))
+    }
 }
 
-/// A request's head that is being read: how many bytes it may still have.
+/// A request's head that is being read.
 #[derive(Debug)]
-pub struct Head(AtomicU32);
+pub struct Head {
+    /// How many bytes it may still have.
+    left: AtomicU32,
+    /// Nobody waited for it yet.
+    is_new: AtomicBool,
+}
 
 /// No head is being read.
 const NO_HEAD: u32 = u32::MAX;
@@ -62,20 +79,24 @@ const TOO_SLOW: u32 = u32::MAX - 1;
 
 impl Default for Head {
     fn default() -> Self {
-        Self(NO_HEAD.into())
+        Self { left: NO_HEAD.into(), is_new: AtomicBool::default() }
     }
 }
 
 impl Head {
     /// What is read from here on is a head of at most so many bytes.
     pub fn begins(&self, bytes: u32) {
-        self.0.store(bytes, Ordering::Relaxed);
+        self.is_new.store(true, Ordering::Relaxed);
+        self.has_left(bytes);
+    }
+
+    fn has_left(&self, bytes: u32) {
+        self.left.store(bytes, Ordering::Relaxed);
     }
 
     /// The head is there, or will not be. `Some` if that is because of a limit.
     pub fn ends(&self, was_read: bool) -> Option<Limit> {
-        let left = self.0.load(Ordering::Relaxed);
-        self.0.store(NO_HEAD, Ordering::Relaxed);
+        let left = self.left.swap(NO_HEAD, Ordering::Relaxed);
         match left {
             _ if was_read => None,
             0 => Some(Limit::RequestHeaderBytes),
@@ -94,8 +115,31 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Writes these tasks, whose pieces of the body leave together. Without a [`Gather`] it is left to Pingora; so are several
-/// small pieces, which it makes one chunk of.
+/// On HTTP/2 a client has to take so much in its time: Pingora's timer is for a piece as a whole.
+const PIECE: usize = 8 << 10;
+
+/// The same in pieces that a slow client can take in time.
+fn in_pieces(tasks: Vec<HttpTask>) -> Vec<HttpTask> {
+    let is_long = |task: &HttpTask| matches!(task, HttpTask::Body(Some(bytes), _) if bytes.len() > PIECE);
+    if !tasks.iter().any(is_long) {
+        return tasks;
+    }
+    let mut pieces = Vec::new();
+    for task in tasks {
+        let HttpTask::Body(Some(mut bytes), end) = task else {
+            pieces.push(task);
+            continue;
+        };
+        while bytes.len() > PIECE {
+            pieces.push(HttpTask::Body(Some(bytes.split_to(PIECE)), false));
+        }
+        pieces.push(HttpTask::Body(Some(bytes), end));
+    }
+    pieces
+}
+
+/// Writes these tasks, whose pieces of the body leave together. Without a [`Gather`] (HTTP/2) it is left to Pingora; so
+/// are several small pieces, which it makes one chunk of.
 ///
 /// # Errors
 /// When the client cannot be written to.
@@ -106,7 +150,8 @@ pub async fn send(client: &mut ServerSession, tasks: Vec<HttpTask>, gather: Opti
     };
     let pieces = tasks.iter().filter(|task| size(task) > 0).count();
     let are_small = pieces > 1 && tasks.iter().map(size).sum::<usize>() <= ROOM;
-    let Some(gather) = gather.filter(|_| tasks.len() > 1 && !are_small) else {
+    let Some(gather) = gather else { return client.response_duplex_vec(in_pieces(tasks)).await };
+    let Some(gather) = Some(gather).filter(|_| tasks.len() > 1 && !are_small) else {
         return client.response_duplex_vec(tasks).await;
     };
     // Only what is followed by a piece is kept, so that nothing is ever left behind.
@@ -128,6 +173,8 @@ pub struct Gathering {
     kept: Kept,
     /// A head may have so many bytes.
     head_bytes: u32,
+    /// Its first byte may take so long: Pingora forgets what it was told of that with every head that it reads.
+    idle: Patience,
     /// And take so long, from its first byte.
     head: Patience,
     /// What is written may wait so long.
@@ -148,6 +195,7 @@ impl Gathering {
             gather,
             kept: Kept::default(),
             head_bytes: bounds.request_header_bytes,
+            idle: Patience::new(bounds.keep_alive),
             head: Patience::new(bounds.request_headers),
             write: Patience::new(write),
             admission,
@@ -156,10 +204,11 @@ impl Gathering {
 
     /// Reads no more than the head may have, for no longer than it may take.
     fn poll_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>, left: u32) -> Poll<io::Result<()>> {
-        if left == self.head_bytes {
-            // Nothing of this one came yet: until it does, the connection is idle.
+        if self.gather.head.is_new.swap(false, Ordering::Relaxed) {
             self.head.end();
-        } else if left == 0 {
+            self.idle.end();
+        }
+        if left == 0 {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         let room = usize::try_from(left).unwrap_or(usize::MAX);
@@ -174,22 +223,27 @@ impl Gathering {
             polled
         };
         if polled.is_ready() {
+            self.idle.end();
             let read = u32::try_from(buf.filled().len() - before).unwrap_or(u32::MAX);
-            self.gather.head.begins(left.saturating_sub(read));
+            self.gather.head.has_left(left.saturating_sub(read));
             return polled;
         }
         if left == self.head_bytes {
-            return Poll::Pending;
+            // Nothing of this one came yet: until it does, the connection is idle.
+            return self.idle.poll_over(cx).map(Err);
         }
         let error = ready!(self.head.poll_over(cx));
-        self.gather.head.begins(TOO_SLOW);
+        self.gather.head.has_left(TOO_SLOW);
         Poll::Ready(Err(error))
     }
 
     /// Ends a write that waits for too long.
     fn watch_write<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let admission = &self.admission;
-        self.write.watch(cx, polled, || admission.reached(Limit::Write))
+        if let Some(limit) = self.gather.patience() {
+            self.write.limit(limit);
+        }
+        self.write.watch(cx, polled, &self.stream, || admission.reached(Limit::Write))
     }
 
     /// Writes what is kept, and these bytes behind it.
@@ -226,7 +280,7 @@ impl AsyncRead for Gathering {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.gather.head.0.load(Ordering::Relaxed) {
+        match self.gather.head.left.load(Ordering::Relaxed) {
             NO_HEAD | TOO_SLOW => Pin::new(&mut self.stream).poll_read(cx, buf),
             left => self.poll_head(cx, buf, left),
         }

@@ -22,6 +22,7 @@
 //!   reading the request, and drains it before the connection is used again.
 
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,29 @@ use crate::protocol::a2a::Operation;
 
 /// Where wrapping has put the client's session, and where it comes back to.
 #[derive(Default)]
-pub struct Slot(Mutex<Option<Returned>>);
+pub struct Slot {
+    returned: Mutex<Option<Returned>>,
+    /// The host's answer is as long as its connection lasts.
+    until_close: AtomicBool,
+    /// Both directions are done, and the connection may go on.
+    finished: AtomicBool,
+}
+
+impl Slot {
+    /// The session, if it came back finished.
+    pub fn finished(&self) -> Option<ServerSession> {
+        let returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        self.finished.load(Ordering::Relaxed).then_some(*returned.client)
+    }
+
+    /// How the host frames its answer, before Pingora frames it anew.
+    pub fn frames(&self, head: &ResponseHeader) {
+        let is_framed = head.version >= Version::HTTP_2
+            || head.headers.contains_key(header::CONTENT_LENGTH)
+            || head.headers.contains_key(header::TRANSFER_ENCODING);
+        self.until_close.store(!is_framed, Ordering::Relaxed);
+    }
+}
 
 struct Returned {
     client: Box<ServerSession>,
@@ -69,7 +92,8 @@ pub fn wrap(target: &mut Box<ServerSession>, held: Box<Held>) -> Arc<Slot> {
     slot
 }
 
-/// Puts a holder in the place of the client's session that only sees to what an HTTP/1.0 client can read.
+/// Puts a holder in the place of the client's session that only sees to what an HTTP/1.0 client can
+/// read, and in which pieces one of HTTP/2 does.
 pub fn cover(target: &mut Box<ServerSession>) -> Arc<Slot> {
     let client = mem::replace(target, Box::new(ServerSession::new_custom(Box::new(()))));
     let (holder, slot) = disguise(client);
@@ -81,7 +105,7 @@ pub fn cover(target: &mut Box<ServerSession>) -> Arc<Slot> {
 /// be asked for its parts, so dropping the [`Holder`] leaves them in the slot.
 pub fn unwrap(target: &mut Box<ServerSession>, slot: &Slot) -> Option<Box<Held>> {
     **target = ServerSession::new_custom(Box::new(()));
-    let returned = slot.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let returned = slot.returned.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     *target = returned.client;
     returned.held
 }
@@ -127,6 +151,8 @@ pub struct Held {
     head_is_hosts: bool,
     trailers: Option<Box<HeaderMap>>,
     host_ended: bool,
+    /// Its end is no more than a connection that closed.
+    until_close: bool,
     /// Some of the request was read without being sent to the host.
     read_past_host: bool,
     written: bool,
@@ -161,6 +187,7 @@ impl Held {
             head_is_hosts: false,
             trailers: None,
             host_ended: false,
+            until_close: false,
             read_past_host: false,
             written: false,
             host_failed: false,
@@ -348,7 +375,11 @@ impl Held {
     fn host_end_if(&mut self, end: bool) {
         if end && !self.host_ended {
             self.host_ended = true;
-            self.exchange.end();
+            if self.until_close {
+                self.exchange.closed();
+            } else {
+                self.exchange.end();
+            }
         }
     }
 
@@ -602,7 +633,7 @@ impl Drop for Holder {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             let returned = Returned { client, held: self.held.take() };
-            *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
+            *self.slot.returned.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
         }
     }
 }
@@ -630,6 +661,7 @@ impl Holder {
 #[async_trait]
 impl CustomSession for Holder {
     async fn response_duplex_vec(&mut self, mut tasks: Vec<HttpTask>) -> Result<bool> {
+        let until_close = self.slot.until_close.load(Ordering::Relaxed);
         let (client, held) = self.parts();
         if client.req_header().version < Version::HTTP_11 {
             // Pingora writes it in for a host that speaks HTTP/2, after every hook.
@@ -640,7 +672,10 @@ impl CustomSession for Holder {
             }
         }
         match held {
-            Some(held) if held.phase != Phase::Passing => held.host_sent(client, tasks).await,
+            Some(held) if held.phase != Phase::Passing => {
+                held.until_close = until_close;
+                held.host_sent(client, tasks).await
+            }
             _ => gather::send(client, tasks, front::gather().as_deref()).await,
         }
     }
@@ -672,7 +707,9 @@ impl CustomSession for Holder {
             held.reused = false;
             Box::pin(held.host_failed(client, error, Vec::new(), Instant::now())).await?;
         }
-        client.finish_body().await
+        client.finish_body().await?;
+        self.slot.finished.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// HTTP/1 closes, HTTP/2 resets the stream: told apart from a clean end by the client (C-5).

@@ -241,12 +241,13 @@ impl ProxyHttp for Shell {
         }
 
         if !call.route(&self.hosts, session) {
-            session.set_write_timeout(Some(self.hosts.longest_write()));
+            front::write_within(session, self.hosts.longest_write());
             own_answers::plain(session, StatusCode::MISDIRECTED_REQUEST).await?;
             return Ok(true);
         }
         // Silence towards the client counts like silence towards the host (U-3).
-        session.set_write_timeout(call.host.as_ref().map(|host| host.timeouts.write));
+        let write = call.host.as_ref().map_or_else(|| self.hosts.longest_write(), |host| host.timeouts.write);
+        front::write_within(session, write);
         if let Some(held) = &mut call.held
             && session.is_body_empty()
         {
@@ -336,7 +337,9 @@ impl ProxyHttp for Shell {
             call.wrapped = Some(hold::wrap(&mut session.downstream_session, held));
         } else {
             call.sent_at = Some(Instant::now());
-            if upstream.version == Version::HTTP_2 && session.req_header().version < Version::HTTP_11 {
+            let is_old =
+                upstream.version == Version::HTTP_2 && session.req_header().version < Version::HTTP_11;
+            if is_old || session.as_http2().is_some() {
                 call.wrapped = Some(hold::cover(&mut session.downstream_session));
             }
         }
@@ -367,6 +370,19 @@ impl ProxyHttp for Shell {
         let limit = call.host.as_ref().map_or(u64::MAX, |host| host.limits.request_bytes);
         if session.body_bytes_read() as u64 > limit {
             return Err(Error::explain(ErrorType::HTTPStatus(413), "over limits.request_bytes").into_down());
+        }
+        Ok(())
+    }
+
+    /// Before Pingora frames the answer anew.
+    async fn upstream_response_filter(
+        &self,
+        _session: &mut Session,
+        response: &mut ResponseHeader,
+        call: &mut Call,
+    ) -> Result<()> {
+        if let Some(slot) = &call.wrapped {
+            slot.frames(response);
         }
         Ok(())
     }
@@ -532,6 +548,8 @@ impl ProxyHttp for Shell {
         call.count(session);
         if error.is_some() && call.answered {
             front::keep(&mut session.downstream_session).await;
+        } else if error.is_none() {
+            front::see_out(&mut session.downstream_session);
         }
     }
 

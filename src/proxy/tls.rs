@@ -255,7 +255,7 @@ pub struct Prompt {
 }
 
 /// How long the client's preface is (RFC 9113, section 3.4).
-const PREFACE: usize = 24;
+pub const PREFACE: usize = 24;
 
 impl Prompt {
     pub fn new(stream: Stream, preface: Duration, write: Duration, admission: Arc<Admission>) -> Self {
@@ -266,7 +266,7 @@ impl Prompt {
     /// Ends a write that waits for too long.
     fn watch_write<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let admission = &self.admission;
-        self.write.watch(cx, polled, || admission.reached(Limit::Write))
+        self.write.watch(cx, polled, &self.stream, || admission.reached(Limit::Write))
     }
 
     fn below(&self) -> &Stream {

@@ -341,7 +341,8 @@ impl Connection {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    fn more(&mut self) -> bool {
+    /// Reads a little of what there is, or waits for it. False at the end.
+    pub fn more(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
         match self.read(&mut buffer) {
             Ok(0) | Err(_) => false,
@@ -379,6 +380,14 @@ impl Connection {
     pub fn rest(&mut self) -> Vec<u8> {
         while self.more() {}
         std::mem::take(&mut self.ahead)
+    }
+
+    /// Everything up to the close, which comes.
+    #[track_caller]
+    pub fn rest_then_close(&mut self) -> Vec<u8> {
+        let rest = self.rest();
+        assert!(self.closes_within(PATIENCE), "the connection is still open");
+        rest
     }
 
     /// Waits for some bytes to come, and takes them.
