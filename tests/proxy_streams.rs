@@ -230,37 +230,3 @@ fn an_observed_host_is_only_counted() {
     assert!(begin.elapsed() < Duration::from_secs(3), "the floor is for what is changed");
     proxy.assert_counts("rewrites_total", "rule=\"O-1\"", 1.0);
 }
-
-/// A host that frames by its close, and closes in the middle of an event, has died (C-5).
-#[test]
-fn an_event_that_the_hosts_close_cuts_is_no_clean_end() {
-    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
-    let call = CALL.replace("SendMessage", "SendStreamingMessage");
-    let error = r#"data: {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"acme"#;
-    for chunked in [false, true] {
-        let told = if chunked {
-            let head = head.replace("\r\n\r\n", "\r\nTransfer-Encoding: chunked\r\n\r\n");
-            format!("{head}{:x}\r\n{error}\r\n0\r\n\r\n", error.len())
-        } else {
-            format!("{head}{error}")
-        };
-        let host = ScriptedHost::start(move |visit| {
-            visit.request();
-            visit.send(&told);
-        });
-        let answer = Proxy::start(&host).ask(post("/a2a", &call));
-        if chunked {
-            // It says itself that this is all: the event stays undelivered (S-2).
-            assert_eq!((answer.status(), answer.complete, answer.text().as_str()), (200, true, ""));
-        } else {
-            answer.assert_fault(502, "7");
-        }
-    }
-    let success = r#"data: {"jsonrpc":"2.0","id":7,"result":{"id":"t"#;
-    let host = ScriptedHost::start(move |visit| {
-        visit.request();
-        visit.send(format!("{head}{success}"));
-    });
-    let answer = Proxy::start(&host).ask(post("/a2a", &call));
-    assert_eq!((answer.status(), answer.complete, answer.text().as_str()), (200, false, success));
-}

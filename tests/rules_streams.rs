@@ -715,38 +715,6 @@ fn c5_a_host_that_dies_at_every_byte() {
     }
 }
 
-/// A host that frames by its close says by a cut event that it died; by a whole one it does not.
-#[test]
-fn c5_a_host_that_closes_at_every_byte() {
-    let decided = "data: ".len() + OK.find("{\"n\"").unwrap();
-    // A line of a success that is complete was read by some; of an error nothing is known before its end.
-    for (body, decided, complete) in [(event(BAD), usize::MAX, 0), (event(OK), decided, 1)] {
-        for cut in 0..=body.len() {
-            for order in [Order::RequestFirst, Order::AnswerFirst] {
-                let answer = sse(&body[..cut]).ending(Ending::Close);
-                for split in [Split::Whole, Split::Every(1)] {
-                    let seen = Host::rpc().order(order).run(&stream(), &answer.clone().split(split));
-                    let is_cut = (5..body.len() - complete).contains(&cut);
-                    if is_cut && cut <= decided {
-                        assert_eq!((seen.status, seen.finish), (502, Finish::End), "{cut} {order:?}");
-                        assert_eq!(seen.text(), INTERNAL, "{cut} {order:?}");
-                    } else if is_cut {
-                        assert_eq!(seen.finish, Finish::Abort, "{cut} {order:?}");
-                        assert!(seen.text() == body[..cut], "{cut}");
-                    } else {
-                        assert!(matches!(seen.finish, Finish::End), "{cut} {order:?}");
-                    }
-                }
-            }
-        }
-    }
-    // And behind an event that was delivered.
-    for cut in 5..event(BAD).len() {
-        let seen = Host::rpc().run(&stream(), &sse(event(OK) + &event(BAD)[..cut]).ending(Ending::Close));
-        assert_eq!((seen.finish, seen.text()), (Finish::Abort, event(OK)), "{cut}");
-    }
-}
-
 /// Not one byte of an error that is not complete, whoever ends it.
 #[test]
 fn s2_an_unterminated_error_says_nothing() {

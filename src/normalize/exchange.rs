@@ -294,16 +294,6 @@ impl Exchange {
         }
     }
 
-    /// The host's answer ended with its connection, and nothing says whether it is complete: of a stream an event that
-    /// stops in the middle does (C-5).
-    pub fn closed(&mut self) {
-        if matches!(self.phase, Phase::Streaming(_)) && !self.is_observing() {
-            self.close_stream();
-        } else {
-            self.end();
-        }
-    }
-
     /// The host's answer will never be complete.
     pub fn fail(&mut self, failure: Failure) {
         if self.is_observing() && matches!(self.phase, Phase::Holding(_) | Phase::Streaming(_)) {

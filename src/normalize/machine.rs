@@ -120,14 +120,6 @@ impl Machine {
         }
     }
 
-    /// The host's answer ended with its connection, and nothing says whether it is complete.
-    pub fn closed(&mut self) {
-        match self {
-            Self::Exchange(exchange) => exchange.closed(),
-            Self::Extended(_) | Self::Card(_) => self.end(),
-        }
-    }
-
     pub fn fail(&mut self, failure: Failure) {
         match self {
             Self::Exchange(exchange) => exchange.fail(failure),

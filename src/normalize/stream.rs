@@ -140,8 +140,6 @@ struct Due {
     /// Bytes in it: asked for with every piece.
     backlog_len: usize,
     ended: bool,
-    /// That was no more than a connection that closed.
-    by_close: bool,
     failed: Option<Failure>,
 }
 
@@ -245,19 +243,6 @@ impl Stream {
             let begins_well = watch.begins_without_error();
             self.reading.watch.settled = begins_well && !self.names_error(&[&self.held, segment].concat());
         }
-    }
-
-    /// What came last is part of an event that a client would have read: a success that has begun, stopped in the middle
-    /// of a line, or what may be an error and has no end.
-    fn is_cut(&self) -> bool {
-        let begins = self.splitter.has_data() && !self.held.is_empty();
-        self.framing == Framing::Sse
-            && match self.doing {
-                Doing::Passing => self.splitter.is_in_line(),
-                Doing::Wondering if self.reading.malformed => begins && begins_as_error(&self.data()),
-                Doing::Wondering => begins,
-                Doing::Skipping => false,
-            }
     }
 
     fn data(&self) -> Vec<u8> {
@@ -405,14 +390,7 @@ impl Exchange {
         // An answer of ours needs the request's id, or the task it names.
         if (may_be_error || !fits) && !self.is_observing() && !self.reader.has_ended() {
             let Phase::Streaming(stream) = &mut self.phase else { return };
-            stream.due = Some(Due {
-                over,
-                backlog: Vec::new(),
-                backlog_len: 0,
-                ended: false,
-                by_close: false,
-                failed: None,
-            });
+            stream.due = Some(Due { over, backlog: Vec::new(), backlog_len: 0, ended: false, failed: None });
             return;
         }
         if !may_be_error && fits {
@@ -618,7 +596,6 @@ impl Exchange {
         match due.failed {
             _ if !matches!(self.phase, Phase::Streaming(_)) => {}
             Some(failure) => self.fail_stream(failure),
-            None if due.by_close => self.close_stream(),
             None if due.ended => self.end_stream(),
             None => {}
         }
@@ -651,20 +628,6 @@ impl Exchange {
             self.open_stream();
             self.phase = Phase::Finished;
             self.out.push_back(Output::End);
-        }
-    }
-
-    /// The host closed its connection, and nothing else says that the stream is complete.
-    pub(super) fn close_stream(&mut self) {
-        let is_ours = self.is_interface();
-        let Phase::Streaming(stream) = &mut self.phase else { return };
-        if let Some(due) = &mut stream.due {
-            due.ended = true;
-            due.by_close = true;
-        } else if is_ours && stream.is_cut() {
-            self.fail_stream(Failure::Closed);
-        } else {
-            self.end_stream();
         }
     }
 

@@ -102,12 +102,6 @@ impl Splitter {
         self.has_data
     }
 
-    /// A line has begun, and has no end so far.
-    #[must_use]
-    pub fn is_in_line(&self) -> bool {
-        self.line != Line::Name(0)
-    }
-
     /// How many bytes at the end of what was taken may be the beginning of `data`.
     #[must_use]
     pub fn undecided(&self) -> usize {

@@ -22,7 +22,6 @@
 //!   reading the request, and drains it before the connection is used again.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,8 +47,6 @@ use crate::protocol::a2a::Operation;
 #[derive(Default)]
 pub struct Slot {
     returned: Mutex<Option<Returned>>,
-    /// The host's answer is as long as its connection lasts.
-    until_close: AtomicBool,
     /// Both directions are done, and the connection may go on.
     finished: AtomicBool,
 }
@@ -59,14 +56,6 @@ impl Slot {
     pub fn finished(&self) -> Option<ServerSession> {
         let returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         self.finished.load(Ordering::Relaxed).then_some(*returned.client)
-    }
-
-    /// How the host frames its answer, before Pingora frames it anew.
-    pub fn frames(&self, head: &ResponseHeader) {
-        let is_framed = head.version >= Version::HTTP_2
-            || head.headers.contains_key(header::CONTENT_LENGTH)
-            || head.headers.contains_key(header::TRANSFER_ENCODING);
-        self.until_close.store(!is_framed, Ordering::Relaxed);
     }
 }
 
@@ -105,7 +94,7 @@ pub fn cover(target: &mut Box<ServerSession>) -> Arc<Slot> {
 /// be asked for its parts, so dropping the [`Holder`] leaves them in the slot.
 pub fn unwrap(target: &mut Box<ServerSession>, slot: &Slot) -> Option<Box<Held>> {
     **target = ServerSession::new_custom(Box::new(()));
-    let returned = slot.returned.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let returned = slot.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     *target = returned.client;
     returned.held
 }
@@ -151,8 +140,6 @@ pub struct Held {
     head_is_hosts: bool,
     trailers: Option<Box<HeaderMap>>,
     host_ended: bool,
-    /// Its end is no more than a connection that closed.
-    until_close: bool,
     /// Some of the request was read without being sent to the host.
     read_past_host: bool,
     written: bool,
@@ -187,7 +174,6 @@ impl Held {
             head_is_hosts: false,
             trailers: None,
             host_ended: false,
-            until_close: false,
             read_past_host: false,
             written: false,
             host_failed: false,
@@ -375,11 +361,7 @@ impl Held {
     fn host_end_if(&mut self, end: bool) {
         if end && !self.host_ended {
             self.host_ended = true;
-            if self.until_close {
-                self.exchange.closed();
-            } else {
-                self.exchange.end();
-            }
+            self.exchange.end();
         }
     }
 
@@ -633,7 +615,7 @@ impl Drop for Holder {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             let returned = Returned { client, held: self.held.take() };
-            *self.slot.returned.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
+            *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
         }
     }
 }
@@ -661,7 +643,6 @@ impl Holder {
 #[async_trait]
 impl CustomSession for Holder {
     async fn response_duplex_vec(&mut self, mut tasks: Vec<HttpTask>) -> Result<bool> {
-        let until_close = self.slot.until_close.load(Ordering::Relaxed);
         let (client, held) = self.parts();
         if client.req_header().version < Version::HTTP_11 {
             // Pingora writes it in for a host that speaks HTTP/2, after every hook.
@@ -672,10 +653,7 @@ impl CustomSession for Holder {
             }
         }
         match held {
-            Some(held) if held.phase != Phase::Passing => {
-                held.until_close = until_close;
-                held.host_sent(client, tasks).await
-            }
+            Some(held) if held.phase != Phase::Passing => held.host_sent(client, tasks).await,
             _ => gather::send(client, tasks, front::gather().as_deref()).await,
         }
     }

@@ -374,19 +374,6 @@ impl ProxyHttp for Shell {
         Ok(())
     }
 
-    /// Before Pingora frames the answer anew.
-    async fn upstream_response_filter(
-        &self,
-        _session: &mut Session,
-        response: &mut ResponseHeader,
-        call: &mut Call,
-    ) -> Result<()> {
-        if let Some(slot) = &call.wrapped {
-            slot.frames(response);
-        }
-        Ok(())
-    }
-
     /// The host's head as the client's connection can carry it.
     async fn response_filter(
         &self,

@@ -92,8 +92,7 @@ fn is_error(status: u16, is_rpc: bool, error: &Value) -> bool {
 pub fn passed_or_valid(host: &Host, request: &Request, answer: &Answer, seen: &Seen) -> Result<(), String> {
     let cap = host.policy.response_cap_bytes;
     match (answer.ending, seen.finish) {
-        (Ending::End, Finish::End | Finish::PassRest)
-        | (Ending::Fail(_) | Ending::Close, Finish::End | Finish::Abort) => {}
+        (Ending::End, Finish::End | Finish::PassRest) | (Ending::Fail(_), Finish::End | Finish::Abort) => {}
         // A stream in a content coding that breaks has no clean end, whatever its host thinks (C-5).
         (Ending::End, Finish::Abort) if coded(&answer.headers) && seen.host_head => {}
         // What follows the answer of ours is nobody's to see.
@@ -534,7 +533,7 @@ pub fn observed_untouched(host: &Host, request: &Request, answer: &Answer) -> Re
     let untouched = match answer.ending {
         Ending::End => seen.passed(answer),
         // What came before the host broke off.
-        Ending::Fail(_) | Ending::Close | Ending::Open => {
+        Ending::Fail(_) | Ending::Open => {
             seen.unbound || seen.host_head && answer.body.starts_with(&seen.body)
         }
     };

@@ -61,8 +61,6 @@ impl Split {
 #[derive(Debug, Clone, Copy)]
 pub enum Ending {
     End,
-    /// With the connection, which says no more.
-    Close,
     Fail(Failure),
     /// Not at all: the host is silent, the test looks at what the client has so far.
     Open,
@@ -377,7 +375,7 @@ impl Host {
             seen.headers = answer.headers.clone();
             seen.body.clone_from(&answer.body);
             seen.finish = match answer.ending {
-                Ending::End | Ending::Close | Ending::Open => Finish::PassRest,
+                Ending::End | Ending::Open => Finish::PassRest,
                 Ending::Fail(_) => Finish::Abort,
             };
             return seen;
@@ -398,10 +396,9 @@ impl Host {
         }
         match answer.ending {
             Ending::End if seen.finish != Finish::PassRest => exchange.end(),
-            Ending::Close if seen.finish != Finish::PassRest => exchange.closed(),
             Ending::Fail(_) if seen.finish == Finish::PassRest => seen.finish = Finish::Abort,
             Ending::Fail(failure) => exchange.fail(failure),
-            Ending::End | Ending::Close | Ending::Open => {}
+            Ending::End | Ending::Open => {}
         }
         drain(&mut exchange, answer, &mut seen);
         if self.order == Order::AnswerFirst {
