@@ -30,7 +30,7 @@ STEPS = (
     ("release build", ["cargo", "build", "--release", "--locked", "--bin", "a2a-errata"], 2400, False),
     ("black box", [sys.executable, "tests/black_box/check.py", "--bin", BINARY], 1200, True),
     ("black box, explained", [sys.executable, "tests/black_box/explain.py", "--bin", BINARY], 600, True),
-    ("dashboards", [sys.executable, "tests/operate/dashboards.py", "--bin", BINARY], 600, True),
+    ("dashboards", [sys.executable, "tests/operate/dashboards.py", "--bin", BINARY], 1200, True),
     ("status page", [sys.executable, "tests/operate/page.py", "--bin", BINARY], 600, True),
     ("deploy, the files", [sys.executable, "tests/operate/manifests.py", "--bin", BINARY], 900, True),
     ("deploy, the image", [sys.executable, "tests/operate/image.py", "--bin", BINARY], 300, True),

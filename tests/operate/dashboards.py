@@ -30,7 +30,7 @@ METRIC = re.compile(r"\ba2a_errata_[a-z0-9_]+")
 
 def promtool(checks):
     for arguments in (["check", "rules", RULES], ["test", "rules", RULES.with_name("rules_test.yml")]):
-        done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=480)
         checks.check(done.returncode == 0, f"promtool {arguments[0]} {arguments[1]}:\n{done.stdout}{done.stderr}")
 
 
