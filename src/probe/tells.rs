@@ -3,6 +3,9 @@
 
 use crate::protocol::a2a::Operation;
 
+/// A line or a column of something.
+pub const PLACE: &str = "a place in a source";
+
 /// Longest message, in characters.
 const LONGEST: usize = 256;
 
@@ -176,7 +179,7 @@ pub fn tells(text: &str, said: &[String]) -> Option<&'static str> {
         return Some("a word that names somebody");
     }
     if ["line", "column", "char", "offset"].iter().any(|word| is_numbered(&lower, word)) {
-        return Some("a place in a source");
+        return Some(PLACE);
     }
     let tokens = || text.split(is_between).map(|word| word.trim_end_matches([',', ';', ':', '!', '?', '.']));
     tokens().find_map(of_token).or_else(|| signs(&text)).or_else(|| {

@@ -22,6 +22,7 @@
 //!   reading the request, and drains it before the connection is used again.
 
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,7 +95,7 @@ pub fn cover(target: &mut Box<ServerSession>) -> Arc<Slot> {
 /// be asked for its parts, so dropping the [`Holder`] leaves them in the slot.
 pub fn unwrap(target: &mut Box<ServerSession>, slot: &Slot) -> Option<Box<Held>> {
     **target = ServerSession::new_custom(Box::new(()));
-    let returned = slot.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let returned = slot.returned.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     *target = returned.client;
     returned.held
 }
@@ -615,7 +616,7 @@ impl Drop for Holder {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             let returned = Returned { client, held: self.held.take() };
-            *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
+            *self.slot.returned.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
         }
     }
 }

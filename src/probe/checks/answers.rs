@@ -9,7 +9,7 @@ use crate::normalize::Binding;
 use crate::probe::client::End;
 use crate::probe::session::{Heard, Session};
 use crate::probe::shape::{self, ErrorAnswer, Read, short};
-use crate::probe::tells::{is_field, names, tells};
+use crate::probe::tells::{PLACE, is_field, names, tells};
 use crate::protocol::a2a::A2aError;
 use crate::protocol::google_rpc::{
     BAD_REQUEST, ERROR_INFO, LOCALIZED_MESSAGE, PRECONDITION_FAILURE, QUOTA_FAILURE, RETRY_INFO, STRUCT,
@@ -231,6 +231,8 @@ pub fn messages(session: &Session<'_>) -> Ready<Ruling> {
         // What the request said may be said back.
         let told = |what: &str, text: &str| {
             tells(text, &heard.said)
+                // Where JSON is malformed the place is one in what the client sent.
+                .filter(|found| *found != PLACE || error.code != -32700)
                 .map(|found| format!("{what} with {found}: {}", short(&Value::from(text))))
         };
         let in_details = || {
