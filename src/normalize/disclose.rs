@@ -12,6 +12,7 @@ use super::call::{Call, Id};
 use super::policy::{Disclosure, Messages};
 use crate::protocol::a2a::Operation;
 use crate::protocol::tree::decode_string;
+use crate::protocol::vocabulary::{DOMAINS, FILES, MARKERS, MEDIA, SLASHED};
 
 /// Longest message that may be a host's, in characters (D-1).
 const MESSAGE_MAX: usize = 256;
@@ -54,43 +55,6 @@ const WORDS: &[&str] = &[
     "identities",
 ];
 
-/// What marks a stack, a crash or a debugger's print.
-const MARKERS: &[&str] = &[
-    "traceback",
-    "stack trace",
-    "stacktrace",
-    "exception",
-    "panic",
-    "goroutine",
-    "segfault",
-    "segmentation fault",
-    "core dumped",
-    "sqlstate",
-    "syntax error",
-    "nullpointer",
-    "null pointer",
-    "cannot read propert",
-    "undefined is not",
-    "badmatch",
-    "node_modules",
-    "<anonymous>",
-    "#pid",
-    "enoent",
-    "eacces",
-    "eperm",
-    "econn",
-    "etimedout",
-    "epipe",
-    "enotfound",
-    "eaddr",
-    "ehost",
-    "eai_",
-    "errno",
-    "no such file",
-    "permission denied:",
-    "::",
-];
-
 /// [`MARKERS`] and then [`WORDS`], ready to be searched for in one pass.
 static LISTED: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let listed = MARKERS.iter().chain(WORDS);
@@ -118,64 +82,6 @@ impl Listed {
         found
     }
 }
-
-/// Kinds of file a path is recognized by without a slash.
-const FILES: &[&str] = &[
-    "py", "js", "mjs", "cjs", "tsx", "java", "rs", "rb", "php", "cc", "cpp", "kt", "exs", "toml", "ini",
-    "conf", "cfg", "db", "sqlite", "json", "yaml", "yml", "sql", "pem", "crt", "sock", "html", "xml", "txt",
-    "csv", "sh", "dll", "exe", "jar", "log",
-];
-
-/// Last labels by which a bare host name is recognized.
-const DOMAINS: &[&str] = &[
-    "com",
-    "net",
-    "org",
-    "io",
-    "dev",
-    "ai",
-    "app",
-    "cloud",
-    "co",
-    "de",
-    "eu",
-    "uk",
-    "us",
-    "internal",
-    "local",
-    "localdomain",
-    "lan",
-    "corp",
-    "intra",
-    "example",
-    "test",
-    "invalid",
-    "svc",
-    "cluster",
-];
-
-/// Words with a slash between them that are no path and no id.
-const SLASHED: &[&str] = &[
-    "and/or",
-    "n/a",
-    "i/o",
-    "input/output",
-    "yes/no",
-    "true/false",
-    "on/off",
-    "read/write",
-    "request/response",
-    "client/server",
-    "http/1.0",
-    "http/1.1",
-    "http/2",
-    "http/3",
-    "tcp/ip",
-];
-
-/// First halves of media types.
-const MEDIA: &[&str] =
-    &["application", "audio", "font", "image", "message", "model", "multipart", "text", "video"];
 
 /// What a host's text is held against.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,16 @@
-//! What a text gives away that no caller needs (D-1): a reading of its own, which shares no code with the gate of the
-//! rules. A test holds the two against each other.
+//! What a text gives away that no caller needs (D-1): a reading of its own, which shares words with the gate of the
+//! rules but no code. A test holds the two against each other.
 
 use crate::protocol::a2a::Operation;
+use crate::protocol::vocabulary::{DOMAINS, FILES, MARKERS, MEDIA, SLASHED};
 
 /// A line or a column of something.
 pub const PLACE: &str = "a place in a source";
+
+/// What a host's name ends with, or is.
+fn is_domain(label: &str) -> bool {
+    label == "localhost" || DOMAINS.contains(&label)
+}
 
 /// Longest message, in characters.
 const LONGEST: usize = 256;
@@ -41,102 +47,6 @@ const TELLING: &[&str] = &[
     "someone",
 ];
 
-/// What only crashes and debuggers print, in lower case.
-const CRASHES: &[&str] = &[
-    "traceback",
-    "stack trace",
-    "stacktrace",
-    "exception",
-    "panic",
-    "goroutine",
-    "segfault",
-    "segmentation fault",
-    "core dumped",
-    "sqlstate",
-    "syntax error",
-    "nullpointer",
-    "null pointer",
-    "cannot read propert",
-    "undefined is not",
-    "badmatch",
-    "<anonymous>",
-    "#pid",
-    "errno",
-    "econn",
-    "enoent",
-    "eacces",
-    "eperm",
-    "epipe",
-    "eaddr",
-    "ehost",
-    "eai_",
-    "enotfound",
-    "etimedout",
-    "no such file",
-    "permission denied:",
-    "node_modules",
-    "::",
-];
-
-/// Two words with a slash between that are no path.
-const PAIRS: &[&str] = &[
-    "and/or",
-    "n/a",
-    "i/o",
-    "input/output",
-    "yes/no",
-    "true/false",
-    "on/off",
-    "read/write",
-    "request/response",
-    "client/server",
-    "http/1.0",
-    "http/1.1",
-    "http/2",
-    "http/3",
-    "tcp/ip",
-];
-
-/// First halves of media types.
-const MEDIA: &[&str] =
-    &["application", "audio", "font", "image", "message", "model", "multipart", "text", "video"];
-
-/// What a file's name ends with.
-const FILES: &[&str] = &[
-    "py", "js", "mjs", "cjs", "tsx", "java", "rs", "rb", "php", "cc", "cpp", "kt", "exs", "toml", "ini",
-    "conf", "cfg", "db", "sqlite", "json", "yaml", "yml", "sql", "pem", "crt", "sock", "html", "xml", "txt",
-    "csv", "sh", "dll", "exe", "jar", "log",
-];
-
-/// What a host's name ends with.
-const DOMAINS: &[&str] = &[
-    "com",
-    "net",
-    "org",
-    "io",
-    "dev",
-    "ai",
-    "app",
-    "cloud",
-    "co",
-    "de",
-    "eu",
-    "uk",
-    "us",
-    "internal",
-    "local",
-    "localdomain",
-    "localhost",
-    "lan",
-    "corp",
-    "intra",
-    "example",
-    "test",
-    "invalid",
-    "svc",
-    "cluster",
-];
-
 /// Whether a word, in lower case, names somebody.
 fn names_somebody(word: &str) -> bool {
     let endings = ["", "s", "es", "id", "ids", "name", "names"];
@@ -169,7 +79,7 @@ pub fn tells(text: &str, said: &[String]) -> Option<&'static str> {
     }
     let text = without(text, said);
     let lower = text.to_lowercase();
-    if CRASHES.iter().any(|mark| lower.contains(mark)) || lower.split(is_between).any(is_frame) {
+    if MARKERS.iter().any(|mark| lower.contains(mark)) || lower.split(is_between).any(is_frame) {
         return Some("a crash");
     }
     if text.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_type_of_error) {
@@ -267,9 +177,7 @@ fn is_frame(word: &str) -> bool {
         part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && part.chars().all(|c| c.is_ascii_alphanumeric() || "_$".contains(c))
     };
-    parts.len() >= 4
-        && parts.iter().all(is_name)
-        && parts.first().is_some_and(|first| DOMAINS.contains(first))
+    parts.len() >= 4 && parts.iter().all(is_name) && parts.first().is_some_and(|first| is_domain(first))
 }
 
 /// `line 3`, `char 25`.
@@ -299,7 +207,7 @@ fn of_token(word: &str) -> Option<&'static str> {
         let harmless = is_media
             || is_count
             || lower == "/"
-            || PAIRS.contains(&lower.as_str())
+            || SLASHED.contains(&lower.as_str())
             || Operation::from_method_0_3(word).is_some();
         let is_path = first.is_empty() || second.contains(['/', '.']) || first.ends_with(['.', '~', ':']);
         return (!harmless).then_some(if is_path { "a path" } else { "an id with a slash" });
@@ -318,10 +226,10 @@ fn of_token(word: &str) -> Option<&'static str> {
         .split('.')
         .all(|label| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_'));
     let first = parts.first().copied().unwrap_or_default();
-    if is_name && (FILES.contains(&ending) || number > 0 && !DOMAINS.contains(&ending)) {
+    if is_name && (FILES.contains(&ending) || number > 0 && !is_domain(ending)) {
         return Some("a path");
     }
-    let is_host = is_name && DOMAINS.contains(&ending) || !first.is_empty() && (2..=5).contains(&number);
+    let is_host = is_name && is_domain(ending) || !first.is_empty() && (2..=5).contains(&number);
     is_host.then_some("an address")
 }
 

@@ -11,3 +11,4 @@ pub mod public_url;
 pub mod scan;
 pub mod sse;
 pub mod tree;
+pub mod vocabulary;
