@@ -14,7 +14,7 @@ const PART: usize = 8;
 /// What stands in a secret's place.
 const HIDDEN: &str = "[credential]";
 
-/// Texts that are not to be shown, as [`plain`] has them.
+/// Texts that are not to be shown, as `plain` has them.
 #[derive(Debug, Default)]
 pub struct Secrets {
     whole: Vec<Vec<u8>>,
@@ -79,7 +79,7 @@ impl Secrets {
         bytes
     }
 
-    /// The text without them, and without any [`PART`] of one; also where it was cut off (`…`) within one.
+    /// The text without them, and without any `PART` bytes of one; also where it was cut off (`…`) within one.
     #[must_use]
     pub fn hide(&self, text: &str) -> String {
         let read = plain(text.as_bytes());
