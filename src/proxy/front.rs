@@ -11,7 +11,7 @@
 //! looks at what it is.
 
 use std::mem;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -52,9 +52,17 @@ struct Behind {
 /// A connection that is good for another request.
 struct Reused {
     stream: Stream,
-    settings: HttpPersistentSettings,
+    settings: Option<HttpPersistentSettings>,
     /// So many bytes of that request are there: Pingora keeps them to itself.
     ahead: u32,
+}
+
+impl From<ReusedHttpStream> for Reused {
+    /// Of a connection on which nothing else was read.
+    fn from(reused: ReusedHttpStream) -> Self {
+        let (stream, settings) = reused.consume();
+        Self { stream, settings, ahead: 0 }
+    }
 }
 
 /// Reads what the client still sends of its request, within the drain's time.
@@ -69,7 +77,7 @@ async fn reuse(session: ServerSession) -> Option<Reused> {
         }
         settings.set_pipelined_prefix(prefix);
     }
-    Some(Reused { stream, settings, ahead })
+    Some(Reused { stream, settings: Some(settings), ahead })
 }
 
 tokio::task_local! {
@@ -215,15 +223,20 @@ pub async fn keep(session: &mut Box<ServerSession>) {
     }
 }
 
-/// The last hook: what comes of the connection is seen to here, as Pingora does not tell whether it has read some of the
-/// next request already.
+/// The last hook: where some of the next request may have been read with this one, what comes of the connection is seen
+/// to here, as Pingora does not tell how much of it.
 pub fn see_out(session: &mut Box<ServerSession>) {
-    if session.as_http1().is_some() {
-        let _ = BEHIND.try_with(|behind| {
-            let slot = hold::cover(session);
-            *behind.out.lock().unwrap_or_else(PoisonError::into_inner) = Some(slot);
-        });
-    }
+    let is_read = session.is_body_done();
+    let Some(http1) = session.as_http1() else { return };
+    // A body in chunks has more bytes than that, and is seen to in any case.
+    let own = http1.get_headers_raw_bytes().len() + http1.body_bytes_read();
+    let _ = BEHIND.try_with(|behind| {
+        if is_read && u64::try_from(own).is_ok_and(|own| own == behind.gather.read()) {
+            return;
+        }
+        let slot = hold::cover(session);
+        *behind.out.lock().unwrap_or_else(PoisonError::into_inner) = Some(slot);
+    });
 }
 
 #[async_trait]
@@ -269,11 +282,16 @@ impl Door {
         let mut session = Box::new(ServerSession::new_http1(Box::new(gathering)));
         // How long the next one is waited for is the connection's; none is none at all, zero is for ever.
         session.set_keepalive(if *shutdown.borrow() { None } else { Some(0) });
+        // One for all requests: what waits for the process's end is registered once.
+        let mut ending = shutdown.clone();
+        let mut over = pin!(last_words(&mut ending));
         let mut ahead = 0;
         loop {
-            let reused = self.serve(session, ahead, shutdown).await?;
+            let reused = self.serve(session, ahead, shutdown, over.as_mut()).await?;
             session = Box::new(ServerSession::new_http1(reused.stream));
-            reused.settings.apply_to_session(&mut session);
+            if let Some(settings) = reused.settings {
+                settings.apply_to_session(&mut session);
+            }
             ahead = reused.ahead;
         }
     }
@@ -283,7 +301,7 @@ impl Door {
     async fn drain(&self, session: &mut ServerSession) {
         let read = async {
             for _ in 0..LINGER_HEADS {
-                self.gather.head().begins(self.bounds.request_header_bytes);
+                self.gather.begins(self.bounds.request_header_bytes, 0);
                 let read = session.read_request().await;
                 let limit = self.gather.head().ends(false);
                 let goes_on = match read {
@@ -298,19 +316,19 @@ impl Door {
         let _ = timeout(own_answers::LINGER, read).await;
     }
 
-    /// One request of HTTP/1, of whose head so many bytes are there.
+    /// One request of HTTP/1, of whose head so many bytes are there. It is not waited for when the connection is `over`.
     async fn serve(
         &self,
         mut session: Box<ServerSession>,
         ahead: u32,
         shutdown: &ShutdownWatch,
+        over: Pin<&mut impl Future<Output = ()>>,
     ) -> Option<Reused> {
-        let mut ending = shutdown.clone();
-        self.gather.head().begins(self.bounds.request_header_bytes.saturating_sub(ahead));
+        self.gather.begins(self.bounds.request_header_bytes, ahead);
         let read = tokio::select! {
             biased; // a request that is there is answered
             read = session.read_request() => read,
-            () = last_words(&mut ending) => return None,
+            () = over => return None,
         };
         let limit = self.gather.head().ends(read.is_ok());
         match read {
@@ -332,12 +350,13 @@ impl Door {
                 let (kept, out) = (Mutex::new(None), Mutex::new(None));
                 let behind = Arc::new(Behind { slot, gather: self.gather.clone(), kept, out });
                 let processed = self.proxy.process_new_http(disguised, shutdown);
-                BEHIND.scope(behind.clone(), processed).await;
+                let reused = BEHIND.scope(behind.clone(), processed).await;
                 let out = behind.out.lock().unwrap_or_else(PoisonError::into_inner).take();
                 if let Some(finished) = out.and_then(|out| out.finished()) {
                     return Box::pin(reuse(finished)).await;
                 }
-                behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
+                let kept = behind.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+                kept.or_else(|| reused.map(Reused::from))
             }
             Ok(false) => None,
             Err(error) => {

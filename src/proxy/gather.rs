@@ -35,6 +35,8 @@ pub struct Gather {
     /// More of the body follows what is written now.
     more: AtomicBool,
     head: Head,
+    /// So many bytes were read since the head began.
+    read: AtomicU64,
     /// How many milliseconds the answer may wait for its client; 0: not known yet.
     write: AtomicU64,
 }
@@ -50,6 +52,23 @@ impl Gather {
 
     pub fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// What is read from here on is a head of at most so many bytes; of it `ahead` are there already.
+    pub fn begins(&self, most: u32, ahead: u32) {
+        self.read.store(ahead.into(), Ordering::Relaxed);
+        self.head.begins(most.saturating_sub(ahead));
+    }
+
+    /// The bytes of the request, and of what came with it.
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// By the one task that the connection has.
+    fn has_read(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.read.store(self.read().saturating_add(bytes), Ordering::Relaxed);
     }
 
     /// What is written from here on may wait so long.
@@ -84,8 +103,7 @@ impl Default for Head {
 }
 
 impl Head {
-    /// What is read from here on is a head of at most so many bytes.
-    pub fn begins(&self, bytes: u32) {
+    fn begins(&self, bytes: u32) {
         self.is_new.store(true, Ordering::Relaxed);
         self.has_left(bytes);
     }
@@ -280,10 +298,13 @@ impl AsyncRead for Gathering {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.gather.head.left.load(Ordering::Relaxed) {
+        let before = buf.filled().len();
+        let polled = match self.gather.head.left.load(Ordering::Relaxed) {
             NO_HEAD | TOO_SLOW => Pin::new(&mut self.stream).poll_read(cx, buf),
             left => self.poll_head(cx, buf, left),
-        }
+        };
+        self.gather.has_read(buf.filled().len() - before);
+        polled
     }
 }
 

@@ -1,8 +1,9 @@
 //! How long a client's connection may keep us waiting.
 //!
 //! Pingora bounds each read by itself, so that a head that comes byte by byte never ends, and of what it writes only
-//! the body. Here a wait has one timer, whatever is read or written in it. The timer exists only while something
-//! waits: what is there at once costs nothing.
+//! the body. Here a wait has one time, whatever is read or written in it. Nothing is timed before something waits:
+//! what is there at once costs nothing. A timer that is there stays for the next wait, and is set anew only once it is
+//! over: a connection waits far oftener than it waits too long.
 //!
 //! Whether a client takes what it is sent cannot be told from its socket: that has room again only once a third of its
 //! buffer is free, which may be a megabyte. So what the client's end has acknowledged is looked at, too.
@@ -19,14 +20,17 @@ use tokio::time::{Instant, Sleep};
 #[derive(Debug)]
 pub struct Patience {
     limit: Duration,
+    /// Since when something waits, if it does.
+    since: Option<Instant>,
+    /// Over at the end of this wait, or earlier: of one before.
     timer: Option<Pin<Box<Sleep>>>,
-    /// What had been taken when the timer began.
+    /// What had been taken when the wait began.
     taken: Option<u64>,
 }
 
 impl Patience {
     pub fn new(limit: Duration) -> Self {
-        Self { limit, timer: None, taken: None }
+        Self { limit, since: None, timer: None, taken: None }
     }
 
     /// From the next wait on.
@@ -36,14 +40,21 @@ impl Patience {
 
     /// The wait is over.
     pub fn end(&mut self) {
-        self.timer = None;
+        self.since = None;
     }
 
     /// Still waiting: ready once that is too long.
     pub fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let limit = self.limit;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        let due = *self.since.get_or_insert_with(Instant::now) + self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        if timer.deadline() > due {
+            timer.as_mut().reset(due);
+        }
         ready!(timer.as_mut().poll(cx));
+        if timer.deadline() < due {
+            timer.as_mut().reset(due);
+            ready!(timer.as_mut().poll(cx));
+        }
         Poll::Ready(io::ErrorKind::TimedOut.into())
     }
 
@@ -60,7 +71,7 @@ impl Patience {
             self.end();
             return polled;
         }
-        if self.timer.is_none() {
+        if self.since.is_none() {
             self.taken = taken(stream);
         }
         loop {
@@ -71,9 +82,7 @@ impl Patience {
                 return Poll::Ready(Err(error));
             }
             self.taken = now;
-            if let Some(timer) = &mut self.timer {
-                timer.as_mut().reset(Instant::now() + self.limit);
-            }
+            self.since = None;
         }
     }
 }
