@@ -1,6 +1,9 @@
-//! What the proxy is compared with: Pingora passing everything through, with the runtime settings of
-//! `src/proxy/server.rs` (a service per core on one port, one thread each, no work stealing, the same
-//! pool) and the same allocator, and nothing else. No hook but the one that Pingora requires.
+//! What the proxy is compared with: Pingora passing everything through, and nothing else. No hook but the one that
+//! Pingora requires, and the same profile and allocator. There are two of it:
+//!
+//! - `bare` has the runtime settings of `src/proxy/server.rs` too (a service per core on one port, one thread each,
+//!   no work stealing, the same pool): what the rules and their shell cost.
+//! - `stock` has Pingora's own settings, on all cores: what somebody has who writes a proxy as Pingora's guide says.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,27 +39,40 @@ impl ProxyHttp for Bare {
 }
 
 /// `bare LISTEN UPSTREAM`, both `ADDRESS:PORT`; runs until it is ended.
-pub fn run(words: &[String]) {
-    let [listen, upstream] = words else { panic!("bare LISTEN UPSTREAM") };
-    let upstream = upstream.parse().expect("UPSTREAM is ADDRESS:PORT");
-    let (address, port) = listen.rsplit_once(':').expect("LISTEN is ADDRESS:PORT");
-
+pub fn bare(words: &[String]) {
     let conf = ServerConf {
         threads: 1,
         work_stealing: false,
         upstream_keepalive_pool_size: 256,
         ..ServerConf::default()
     };
+    run(words, conf, cores());
+}
+
+/// `stock LISTEN UPSTREAM`, likewise.
+pub fn stock(words: &[String]) {
+    run(words, ServerConf { threads: cores(), ..ServerConf::default() }, 1);
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn run(words: &[String], conf: ServerConf, services: usize) {
+    let [listen, upstream] = words else { panic!("bare LISTEN UPSTREAM") };
+    let upstream = upstream.parse().expect("UPSTREAM is ADDRESS:PORT");
+    let (address, port) = listen.rsplit_once(':').expect("LISTEN is ADDRESS:PORT");
+    let threads = conf.threads;
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
-    for index in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+    for index in 0..services {
         let proxy = pingora::proxy::http_proxy(&server.configuration, Bare(upstream));
         let mut service = Service::new(format!("bare-{index}"), proxy);
         let mut socket = TcpSocketOptions::default();
-        socket.so_reuseport = Some(true);
+        socket.so_reuseport = (services > 1).then_some(true);
         // One spelling per service, or Pingora would give them one socket.
         service.add_tcp_with_settings(&format!("{address}:{}{port}", "0".repeat(index)), socket);
-        service.threads = Some(1);
+        service.threads = Some(threads);
         server.add_service(service);
     }
     server.run(RunArgs::default());

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! bench bare LISTEN UPSTREAM
+//! bench stock LISTEN UPSTREAM
 //! bench upstream
 //! bench load ADDRESS PATH REQUESTS CONNECTIONS [REQUEST_BYTES [HOST]]
 //! bench events ADDRESS PATH STREAMS SKIPPED
@@ -35,7 +36,8 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (program, words) = words.split_first().expect("bench PROGRAM [WORD ...]");
     match program.as_str() {
-        "bare" => bare::run(words),
+        "bare" => bare::bare(words),
+        "stock" => bare::stock(words),
         "upstream" => alone(upstream::run()),
         "load" => alone(load::run(words)),
         "events" => alone(streams::events(words)),

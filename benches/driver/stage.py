@@ -50,9 +50,10 @@ class Stage:
                           + "".join(host.toml(self.direct.address) for host in hosts))
         return self.start(name, [binary or self.binary, "run", "--config", config, *flags], port)
 
-    def bare(self):
+    def bare(self, kind="bare"):
+        """Pingora passing everything through: `bare` with a2a-errata's runtime settings, or `stock` with its own."""
         port = free_port()
-        return self.start("bare", [self.found["bench"], "bare", f"127.0.0.1:{port}", self.direct.address], port)
+        return self.start(kind, [self.found["bench"], kind, f"127.0.0.1:{port}", self.direct.address], port)
 
     def client(self, program, proxy, *words):
         """What a client of the measurements says."""
