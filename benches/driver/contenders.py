@@ -54,6 +54,7 @@ def check(proxy):
         try:
             said = json.loads(text)
             right = answer.status == 200 and said["id"] == "seven" and said["error"]["data"][0]["reason"] == reason
+            right = right and not (path == "/error" and answer.getheader("X-Request-Id"))
         except (ValueError, LookupError, TypeError):
             right = False
         if not right:
@@ -107,7 +108,12 @@ header_filter_by_lua_block {
     if (ngx.header.content_type or ""):find("json", 1, true) then
         ngx.ctx.held = {}
         ngx.header.content_length = nil
-        if ngx.status == 403 and ngx.ctx.call.task then ngx.status = 200 end
+        if ngx.status == 403 and ngx.ctx.call.task then
+            ngx.status = 200
+            for name in pairs(ngx.resp.get_headers()) do
+                if not require("rewrite").keeps(name) then ngx.header[name] = nil end
+            end
+        end
     end
 }
 body_filter_by_lua_block {
@@ -165,6 +171,11 @@ function envoy_on_response(handle)
   local answer = rewrite.answer(status, body:getBytes(0, length), handle:streamInfo():dynamicMetadata():get("rewrite"))
   if answer then
     body:setBytes(answer)
+    local gone = {}
+    for name in pairs(headers) do
+      if not rewrite.keeps(name) then gone[#gone + 1] = name end
+    end
+    for _, name in ipairs(gone) do headers:remove(name) end
     headers:replace(":status", "200")
   end
 end

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::shards::Shards;
 use crate::normalize::{Mode, RuleSet};
 
 /// How long a line may wait for company.
@@ -188,13 +189,14 @@ struct Pending {
 }
 
 struct Sink {
-    pending: Arc<Mutex<Pending>>,
+    /// A thread's lines are in their order; of those that threads write at the same time none is first.
+    pending: Arc<Shards<Mutex<Pending>>>,
     writer: Thread,
 }
 
 impl Sink {
     fn new(out: impl Write + Send + 'static) -> io::Result<Self> {
-        let pending = Arc::new(Mutex::new(Pending::default()));
+        let pending = Arc::<Shards<Mutex<Pending>>>::default();
         let shared = pending.clone();
         let writer = thread::Builder::new().name("access-log".to_owned()).spawn(move || {
             let mut out = out;
@@ -202,7 +204,7 @@ impl Sink {
             loop {
                 thread::park();
                 thread::sleep(DELAY);
-                write_out(&shared, &mut taken, &mut out);
+                shared.iter().for_each(|one| write_out(one, &mut taken, &mut out));
             }
         })?;
         Ok(Self { pending, writer: writer.thread().clone() })
@@ -210,7 +212,7 @@ impl Sink {
 
     fn push(&self, event: &Event<'_>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut pending = lock(&self.pending);
+        let mut pending = lock(self.pending.mine());
         if pending.lines.len() >= ROOM {
             pending.dropped += 1;
             return;
@@ -226,8 +228,7 @@ impl Sink {
     }
 
     fn is_idle(&self) -> bool {
-        let pending = lock(&self.pending);
-        pending.lines.is_empty() && !pending.writing
+        self.pending.iter().map(lock).all(|pending| pending.lines.is_empty() && !pending.writing)
     }
 }
 
@@ -237,6 +238,9 @@ fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
 
 fn write_out(shared: &Mutex<Pending>, taken: &mut Vec<u8>, out: &mut impl Write) {
     let mut pending = lock(shared);
+    if pending.lines.is_empty() && pending.dropped == 0 {
+        return;
+    }
     std::mem::swap(&mut pending.lines, taken);
     let dropped = std::mem::take(&mut pending.dropped);
     pending.writing = true;
@@ -422,7 +426,7 @@ mod tests {
         for _ in 0..ROOM / 100 {
             sink.push(&event(&lane));
         }
-        let pending = lock(&sink.pending);
+        let pending = lock(sink.pending.mine());
         assert!(pending.lines.len() < ROOM + 1024);
         assert!(pending.dropped > 0);
     }

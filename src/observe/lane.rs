@@ -237,7 +237,7 @@ impl Lane {
     /// A request came in; the guard counts it as in flight until it is dropped.
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> InFlight {
-        self.metrics.inflight.inc();
+        self.metrics.inflight.add(1);
         InFlight { lane: self.clone(), stream: false }
     }
 
@@ -510,7 +510,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.lane.metrics.inflight.dec();
+        self.lane.metrics.inflight.add(-1);
         if self.stream {
             self.lane.metrics.streams.dec();
         }

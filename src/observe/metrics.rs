@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
-    Encoder, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Encoder, GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
 use super::Lane;
@@ -19,6 +19,7 @@ use super::handshakes::Handshakes;
 use super::lane::unix_now;
 use super::limits::Limits;
 use super::reloads::Told;
+use super::shards::{ShardedGauge, ShardedHistogram};
 use crate::normalize::{Binding, Mode};
 
 const PREFIX: &str = "a2a_errata";
@@ -54,10 +55,10 @@ pub struct Metrics {
     pub(super) collapsed: IntCounterVec,
     pub(super) overflows: IntCounter,
     limits: Limits,
-    pub(super) added: Histogram,
-    pub(super) upstream: Histogram,
+    pub(super) added: ShardedHistogram,
+    pub(super) upstream: ShardedHistogram,
     pub(super) upstream_failures: IntCounterVec,
-    pub(super) inflight: IntGauge,
+    pub(super) inflight: ShardedGauge,
     pub(super) streams: IntGauge,
     pub(super) last_rewrite: IntGaugeVec,
     pub(super) last_repair: IntGaugeVec,
@@ -107,8 +108,8 @@ pub(super) fn gauge(name: &str, help: &str) -> prometheus::Result<IntGauge> {
     IntGauge::with_opts(opts(name, help))
 }
 
-fn histogram(name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
-    Histogram::with_opts(HistogramOpts::new(name, help).namespace(PREFIX).buckets(buckets.to_vec()))
+fn histogram(name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<ShardedHistogram> {
+    ShardedHistogram::new(&HistogramOpts::new(name, help).namespace(PREFIX).buckets(buckets.to_vec()))
 }
 
 impl Metrics {
@@ -178,7 +179,7 @@ impl Metrics {
                 "Exchanges that failed on the host's side, by how.",
                 &["host", "kind"],
             )?,
-            inflight: gauge("inflight", "Requests being served right now.")?,
+            inflight: ShardedGauge::new(opts("inflight", "Requests being served right now."))?,
             streams: gauge("streams_open", "Event streams open right now.")?,
             last_rewrite: IntGaugeVec::new(
                 opts("last_rewrite_timestamp_seconds", "When an answer was last rewritten, in Unix time."),

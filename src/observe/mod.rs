@@ -17,6 +17,7 @@ pub mod reloads;
 pub mod removal;
 pub mod report;
 mod rule_text;
+mod shards;
 #[cfg(feature = "otlp")]
 pub mod spans;
 mod trend;

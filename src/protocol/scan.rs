@@ -194,24 +194,50 @@ impl NameBuffer {
     }
 }
 
+/// One in each byte of a word.
+const ONES: u64 = u64::MAX / 255;
+
+/// The high bit of each byte that is less than `bound`, which is at most 128; above the first of them perhaps those of
+/// others, too.
+const fn less(word: u64, bound: u8) -> u64 {
+    word.wrapping_sub(ONES * bound as u64) & !word & (ONES << 7)
+}
+
+/// Likewise of each byte that is `byte`.
+const fn equal(word: u64, byte: u8) -> u64 {
+    less(word ^ (ONES * byte as u64), 1)
+}
+
 /// How many bytes of a string come before its end or an escape, and whether control characters are
 /// among them.
 fn plain_run(bytes: &[u8]) -> (usize, bool) {
-    /// Names and most values are shorter: a plain loop is done before a search by vectors has set out.
+    /// Names and most values are shorter: they are done before a search by vectors has set out.
     const SHORT: usize = 24;
     let (near, far) = bytes.split_at_checked(SHORT).unwrap_or((bytes, &[]));
+    let (words, left) = near.as_chunks::<8>();
     let mut has_control = false;
-    for (at, byte) in near.iter().enumerate() {
+    let mut at = 0;
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        let (stops, controls) = (equal(word, b'"') | equal(word, b'\\'), less(word, b' '));
+        if let Some(before) = (stops & stops.wrapping_neg()).checked_sub(1) {
+            return (at + stops.trailing_zeros() as usize / 8, has_control || controls & before != 0);
+        }
+        has_control |= controls != 0;
+        at += 8;
+    }
+    for byte in left {
         if matches!(byte, b'"' | b'\\') {
             return (at, has_control);
         }
-        has_control |= *byte < 0x20;
+        has_control |= *byte < b' ';
+        at += 1;
     }
     let stop = memchr2(b'"', b'\\', far).unwrap_or(far.len());
     let far = far.get(..stop).unwrap_or(far);
     // Without an early end, so that the compiler makes vectors of it.
-    has_control |= far.iter().map(|byte| u8::from(*byte < 0x20)).fold(0, |seen, is| seen | is) != 0;
-    (near.len() + stop, has_control)
+    has_control |= far.iter().map(|byte| u8::from(*byte < b' ')).fold(0, |seen, is| seen | is) != 0;
+    (at + stop, has_control)
 }
 
 /// A string's text and what follows its closing quote, if all of it is here and nothing in it is odd.
@@ -340,16 +366,8 @@ impl Scanner {
                 State::FirstName | State::Name => {
                     match byte {
                         b'"' => {
-                            // Nearly every name is here whole, without an escape, and a colon follows it.
-                            if let Some((name, [b':', value @ ..])) = plain_text(after)
-                                && name.len() <= NAME_MAX
-                            {
-                                visitor.name(self.nest.depth, Some(name));
-                                self.state = State::Value;
-                                rest = value;
-                                continue;
-                            }
-                            self.open_name(visitor);
+                            rest = self.open_name(after, visitor);
+                            continue;
                         }
                         b'}' if self.state == State::FirstName => {
                             self.close_container(Kind::Object, visitor);
@@ -367,7 +385,13 @@ impl Scanner {
                 }
                 State::Comma => {
                     match (byte, self.nest.in_object()) {
-                        (b',', true) => self.state = State::Name,
+                        (b',', true) => {
+                            if let [b'"', name @ ..] = after {
+                                rest = self.open_name(name, visitor);
+                                continue;
+                            }
+                            self.state = State::Name;
+                        }
                         (b',', false) => self.state = State::Value,
                         (b'}', true) => self.close_container(Kind::Object, visitor),
                         (b']', false) => self.close_container(Kind::Array, visitor),
@@ -475,7 +499,16 @@ impl Scanner {
         self.state = State::Word(left, kind);
     }
 
-    fn open_name<V: Visitor>(&mut self, visitor: &mut V) {
+    /// A name begins before these bytes; returns what is left after as much of it as is here whole.
+    fn open_name<'a, V: Visitor>(&mut self, after: &'a [u8], visitor: &mut V) -> &'a [u8] {
+        // Nearly every name is here whole, without an escape, and a colon follows it.
+        if let Some((name, [b':', value @ ..])) = plain_text(after)
+            && name.len() <= NAME_MAX
+        {
+            visitor.name(self.nest.depth, Some(name));
+            self.state = State::Value;
+            return value;
+        }
         self.in_name = true;
         self.high = None;
         self.name.clear();
@@ -484,6 +517,7 @@ impl Scanner {
             visitor.raw(b"\"");
         }
         self.state = State::Text(Escape::No);
+        after
     }
 
     fn close<V: Visitor>(&mut self, kind: Kind, visitor: &mut V) {
@@ -638,6 +672,31 @@ impl Scanner {
             self.quirks |= Quirk::LoneSurrogate as u8;
             if self.in_name {
                 self.name.push_char(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever follows the end of a string says nothing of the string.
+    #[test]
+    fn a_run_ends_at_a_quote_or_an_escape() {
+        let odd = [0, 0x1f, b' ', b'!', b'"', b'#', b'[', b'\\', b']', 0x7f, 0x80, 0xa2, 0xdc, 0xff];
+        for length in 0..40 {
+            for first in 0..length {
+                for second in first..length {
+                    for (one, other) in odd.iter().flat_map(|one| odd.map(|other| (*one, other))) {
+                        let mut bytes = vec![b'x'; length];
+                        bytes[second] = other;
+                        bytes[first] = one;
+                        let stop = bytes.iter().position(|byte| b"\"\\".contains(byte)).unwrap_or(length);
+                        let has_control = bytes[..stop].iter().any(|byte| *byte < b' ');
+                        assert_eq!(plain_run(&bytes), (stop, has_control), "{bytes:?}");
+                    }
+                }
             }
         }
     }

@@ -12,7 +12,7 @@
 
 use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,6 +24,7 @@ use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::{HttpProxy, ProcessCustomSession};
 use pingora::server::ShutdownWatch;
 use pingora_error::ErrorType;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::admission::{Admission, Place};
@@ -91,6 +92,20 @@ const LINGER_HEADS: usize = 16;
 /// its way, and gets its answer and a `Connection: close` in place of a connection that is gone.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// The same for one service, whose connections ask it with each request: what all services ask is carried from core to
+/// core each time.
+fn nearby(shutdown: &ShutdownWatch) -> ShutdownWatch {
+    let mut far = shutdown.clone();
+    let (sender, near) = watch::channel(*far.borrow());
+    tokio::spawn(async move {
+        // Without a sender there is nothing more to be told, and dropping ours says so.
+        if far.wait_for(|ending| *ending).await.is_ok() {
+            sender.send_replace(true);
+        }
+    });
+    near
+}
+
 /// Until the process is ending and what was under way then had time to arrive.
 async fn last_words(ending: &mut ShutdownWatch) {
     let _ = ending.wait_for(|ending| *ending).await;
@@ -121,13 +136,15 @@ pub fn enter(
     admission: &Arc<Admission>,
 ) -> ProcessCustomSession<Shell, Connector> {
     let (hosts, tls, admission) = (hosts.clone(), tls.clone(), admission.clone());
+    let near = OnceLock::new();
     Arc::new(move |proxy, stream, shutdown: &ShutdownWatch| {
         let Some(place) = admission.connection() else {
             // Closed as it is: a client that was not let in is told the same by every protocol.
             drop(stream);
             return Box::pin(std::future::ready(None));
         };
-        let (hosts, tls, shutdown) = (hosts.clone(), tls.clone(), shutdown.clone());
+        let shutdown = near.get_or_init(|| nearby(shutdown)).clone();
+        let (hosts, tls) = (hosts.clone(), tls.clone());
         Box::pin(sort(proxy, hosts, tls, admission.clone(), place, stream, shutdown))
     })
 }

@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -33,11 +34,29 @@ pub type IsWanted = Box<dyn Fn(u64) -> bool + Send + Sync>;
 #[derive(Default)]
 struct Waiting {
     /// By what makes connections interchangeable; the one used last is at the back.
-    by_peer: HashMap<u64, VecDeque<Parked>>,
+    by_peer: HashMap<u64, VecDeque<Parked>, BuildHasherDefault<AsIs>>,
     count: usize,
     swept: bool,
     /// Counts sweeps: the clock of those that wait, since a real one costs too much twice a request.
     sweeps: u64,
+}
+
+/// What makes connections interchangeable is a hash already.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Parked {
