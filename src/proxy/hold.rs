@@ -22,8 +22,10 @@
 //!   reading the request, and drains it before the connection is used again.
 
 use std::mem;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -37,6 +39,8 @@ use pingora::protocols::http::{HttpTask, ServerSession};
 use pingora::protocols::l4::socket::SocketAddr;
 use pingora_error::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
+use tokio::task::unconstrained;
+use tokio::time::Sleep;
 
 use super::routes::Host;
 use super::{front, gather, own_answers};
@@ -123,6 +127,8 @@ pub struct Held {
     patience: Duration,
     /// TASK_NOT_FOUND leaves at a multiple of this (O-4).
     floor: Option<Duration>,
+    /// Until the first of them, from the request's last byte on.
+    floor_timer: Option<Pin<Box<Sleep>>>,
     /// What the client speaks, for the framing of a head of ours.
     version: Version,
     method: Method,
@@ -164,6 +170,7 @@ impl Held {
             request_limit: host.limits.request_bytes,
             patience: host.timeouts.read,
             floor: (floor > 0).then(|| Duration::from_millis(floor)),
+            floor_timer: None,
             version: request.version,
             method: request.method.clone(),
             expects_continue: expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue")),
@@ -257,7 +264,9 @@ impl Held {
     pub fn request_ended(&mut self) {
         if !self.exchange.request_ended() {
             self.exchange.request_end();
-            self.asked_at = Some(Instant::now());
+            let now = Instant::now();
+            self.asked_at = Some(now);
+            self.floor_timer = self.floor.map(|floor| set(now + floor));
         }
     }
 
@@ -550,11 +559,17 @@ impl Held {
 
     /// Waits for the next multiple of the floor since the request's last byte (O-4), so that how long
     /// the host took to say "not yours" shows no finer than that.
-    async fn keep_floor(&self) {
-        let (Some(floor), Some(asked)) = (self.floor, self.asked_at) else { return };
+    async fn keep_floor(&mut self) {
+        let (Some(floor), Some(asked), Some(timer)) = (self.floor, self.asked_at, &mut self.floor_timer)
+        else {
+            return;
+        };
         if self.exchange.outcome().not_found {
-            let due = asked + next_multiple(asked.elapsed(), floor);
-            Box::pin(tokio::time::sleep_until(due.into())).await;
+            let due = (asked + next_multiple(asked.elapsed(), floor)).into();
+            if timer.deadline() < due {
+                timer.as_mut().reset(due);
+            }
+            timer.as_mut().await;
         }
     }
 
@@ -594,6 +609,16 @@ impl Drop for Held {
             self.lane.held(-i64::try_from(self.reported).unwrap_or(i64::MAX));
         }
     }
+}
+
+/// A timer that is set from here on. Those that are over in the same millisecond go off in the order in which they were set: were that
+/// when the host had answered, the order of two answers would tell which of them took longer.
+fn set(due: Instant) -> Pin<Box<Sleep>> {
+    let mut timer = Box::pin(tokio::time::sleep_until(due.into()));
+    let first = pin!(unconstrained(&mut timer));
+    // Who waits for it registers a waker of its own.
+    let _ = first.poll(&mut Context::from_waker(Waker::noop()));
+    timer
 }
 
 /// The least multiple of `floor` that is not less than `elapsed`, and at least one of it.
