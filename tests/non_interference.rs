@@ -423,19 +423,22 @@ fn over_http_2(proxy: &Proxy, asked: Asked, case: u64) -> (Vec<Vec<u8>>, String)
         driver.abort();
         date
     });
-    let received = received.lock().unwrap();
+    (frames_of_answers(&received.lock().unwrap()), date)
+}
+
+/// HEADERS, DATA, RST_STREAM; not what is the connection's.
+fn frames_of_answers(received: &[u8]) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    let mut rest = received.as_slice();
+    let mut rest = received;
     while rest.len() >= 9 {
         let length = usize::from(rest[0]) << 16 | usize::from(rest[1]) << 8 | usize::from(rest[2]);
         let (frame, after) = rest.split_at((9 + length).min(rest.len()));
-        // Those of the answer's stream: HEADERS, DATA, RST_STREAM.
         if frame[5..9] != [0, 0, 0, 0] {
             frames.push(frame.to_vec());
         }
         rest = after;
     }
-    (frames, date)
+    frames
 }
 
 /// Every pair is two answers of its own to one request.
@@ -526,11 +529,9 @@ fn o3_what_is_no_not_found_is_never_told_as_one() {
     }
 }
 
-/// Paired times of a host that takes five milliseconds longer for somebody else's task.
-fn timed(floor_ms: u64) -> Vec<(f64, f64)> {
-    const EACH: usize = 250;
-    const CLIENTS: usize = 8;
-    let host = ScriptedHost::start(|visit| {
+/// A host that takes five milliseconds longer for somebody else's task.
+fn tenant_checking_host() -> ScriptedHost {
+    ScriptedHost::start(|visit| {
         while let Some(request) = visit.request() {
             if request.text().contains("foreign") {
                 thread::sleep(Duration::from_millis(5));
@@ -539,11 +540,22 @@ fn timed(floor_ms: u64) -> Vec<(f64, f64)> {
                 return;
             }
         }
-    });
+    })
+}
+
+fn floored(host: &ScriptedHost, floor_ms: u64) -> Proxy {
     let mut settings = settings(&[host.address]);
     let oracle = Oracle { floor_ms, ..Oracle::default() };
     settings.hosts[0].policy = Arc::new(Policy { oracle, ..Policy::default() });
-    let address = Proxy::start_with(settings).address;
+    Proxy::start_with(settings)
+}
+
+/// Paired times of that host.
+fn timed(floor_ms: u64) -> Vec<(f64, f64)> {
+    const EACH: usize = 250;
+    const CLIENTS: usize = 8;
+    let host = tenant_checking_host();
+    let address = floored(&host, floor_ms).address;
     let clients: [_; CLIENTS] = std::array::from_fn(|which| {
         thread::spawn(move || {
             let mut client = support::Connection::connect(address);
@@ -581,4 +593,53 @@ fn o4_the_floor_hides_what_a_tenant_check_takes() {
     let floored = signed_ranks(&timed(50)).unwrap();
     println!("with a floor of 50 ms: {floored:?}");
     assert!(floored.effect.abs() < 0.1 && floored.p > 1e-4, "{floored:?}");
+}
+
+/// On one connection of HTTP/2 the order of two answers is plain to see, to the microsecond and without a clock. Whichever of
+/// them the host takes longer for, they leave as they were asked for.
+#[test]
+fn o4_the_order_of_answers_is_that_of_their_requests() {
+    const ROUNDS: usize = 40;
+    let host = tenant_checking_host();
+    let proxy = floored(&host, 50);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let rounds = runtime.block_on(async {
+        let socket = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
+        let tapped = Tapped { socket, received: received.clone() };
+        let (mut send, connection) = h2::client::handshake(tapped).await.unwrap();
+        let driver = tokio::spawn(connection);
+        let mut rounds = Vec::new();
+        for round in 0..ROUNDS {
+            send = send.ready().await.unwrap();
+            let tasks = if round % 2 == 0 { ["foreign", "missing"] } else { ["missing", "foreign"] };
+            let answers = tasks.map(|task| {
+                let request = http::Request::post("http://h/a2a")
+                    .header("a2a-version", "1.0")
+                    .header("content-type", "application/json")
+                    .body(())
+                    .unwrap();
+                let (answer, mut stream) = send.send_request(request, false).unwrap();
+                let call = r#"{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"id":"TASK"}}"#;
+                stream.send_data(call.replace("TASK", task).into(), true).unwrap();
+                answer
+            });
+            rounds.push(answers.each_ref().map(|answer| answer.stream_id().as_u32()));
+            for answer in answers {
+                let mut body = tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap().into_body();
+                while let Some(piece) = body.data().await {
+                    let _ = body.flow_control().release_capacity(piece.unwrap().len());
+                }
+            }
+        }
+        driver.abort();
+        rounds
+    });
+    let frames = frames_of_answers(&received.lock().unwrap());
+    let heads: Vec<u32> = frames
+        .iter()
+        .filter(|frame| frame[3] == 1)
+        .map(|frame| u32::from_be_bytes(frame[5..9].try_into().unwrap()))
+        .collect();
+    assert_eq!(heads, rounds.concat());
 }
