@@ -210,7 +210,7 @@ const fn equal(word: u64, byte: u8) -> u64 {
 
 /// How many bytes of a string come before its end or an escape, and whether control characters are
 /// among them.
-fn plain_run(bytes: &[u8]) -> (usize, bool) {
+pub(super) fn plain_run(bytes: &[u8]) -> (usize, bool) {
     /// Names and most values are shorter: they are done before a search by vectors has set out.
     const SHORT: usize = 24;
     let (near, far) = bytes.split_at_checked(SHORT).unwrap_or((bytes, &[]));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use compact_str::{CompactString, ToCompactString};
 
-use super::scan::{DEPTH_COMMON, Kind, Malformed, Scanner, Visitor};
+use super::scan::{DEPTH_COMMON, Kind, Malformed, Scanner, Visitor, plain_run};
 
 /// A name or a text. Nearly all are short or written in the program: neither kind costs an allocation.
 pub type Text = CompactString;
@@ -157,7 +157,7 @@ fn has_twins(members: &[(Text, Node)]) -> bool {
 
 /// Writes a JSON string, quotes included.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    if text.bytes().fold(true, |plain, byte| plain & !matches!(byte, b'"' | b'\\' | 0..0x20)) {
+    if plain_run(text.as_bytes()) == (text.len(), false) {
         out.reserve(text.len() + 2);
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
