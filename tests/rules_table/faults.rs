@@ -333,6 +333,33 @@ fn f4_a_reason_means_the_same_behind_a_second_proxy() {
 }
 
 #[test]
+fn f4_a_reason_of_the_bindings_own_is_no_code_of_openwops() {
+    let get = Request::http(Method::GET, "/rest/tasks/t-1");
+    let send = Request::http(Method::POST, "/rest/message:send").body("{}");
+    for request in [&get, &send] {
+        for reason in [
+            "INVALID_PARAMS",
+            "INVALID_REQUEST",
+            "METHOD_NOT_FOUND",
+            "PARSE_ERROR",
+            "JSON_PARSE",
+            "INTERNAL_ERROR",
+        ] {
+            for code in [json!([-32602]), json!(-32603), json!(-32602), json!(-32600)] {
+                for status in [400, 409, 500, 503] {
+                    let info = json!([{"@type": ERROR_INFO, "reason": reason, "domain": "openwop.dev"}]);
+                    let body = json!({"jsonrpc": "2.0", "id": 7, "error": {"code": code, "message": "no", "data": info}});
+                    let once = Host::http().run(request, &Answer::json(status, &body));
+                    let again = Answer::raw(once.status, once.body.clone());
+                    let twice = Host::http().run(request, &again);
+                    assert_eq!((twice.status, twice.text()), (once.status, once.text()), "{status} {body}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn f4_every_row_of_the_table_on_other_calls() {
     use Want::{Code, NotFound, On};
     let card = Request::call("GetExtendedAgentCard", &json!({}));

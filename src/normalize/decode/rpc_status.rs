@@ -3,8 +3,10 @@
 use super::data::{read_data, text};
 use super::json_rpc::spelling;
 use super::{CodeSpelling, Evidence, Shape};
+use crate::protocol::a2a::OPENWOP_DOMAIN;
 use crate::protocol::google_rpc::is_status_word;
 use crate::protocol::json_rpc::RpcError;
+use crate::protocol::openwop::status_of_reason;
 use crate::protocol::tree::Node;
 
 /// True if it is one.
@@ -47,13 +49,24 @@ pub fn read(root: &Node, evidence: &mut Evidence) -> bool {
 
 /// The reasons this binding has for JSON-RPC's own errors.
 fn read_rpc_reason(details: &Node, evidence: &mut Evidence) {
-    let reason = details.elements().iter().find_map(|d| d.get("reason")).and_then(Node::as_str);
+    let Some(detail) = details.elements().iter().find(|d| d.get("reason").is_some()) else { return };
+    // A code that OpenWOP has registered is that code, where its domain is named.
+    let is_openwop = detail.get("domain").and_then(Node::as_str) == Some(OPENWOP_DOMAIN);
+    let reason = detail.get("reason").and_then(Node::as_str);
+    let reason = reason.filter(|reason| !is_openwop || status_of_reason(reason).is_none());
     evidence.rpc_reason = reason.and_then(|reason| match reason {
-        "PARSE_ERROR" | "JSON_PARSE" | "JSON_PARSE_ERROR" => Some(RpcError::Parse),
         // The binding has one reason for two errors; ours that says so stays what it is (E-5).
         "INVALID_REQUEST" if evidence.message.as_deref() == Some(RpcError::Parse.message()) => {
             Some(RpcError::Parse)
         }
-        _ => RpcError::ALL.into_iter().rev().find(|e| e.http_reason() == reason),
+        _ => rpc_of_reason(reason),
     });
+}
+
+/// JSON-RPC's error that a reason of this binding names.
+pub(super) fn rpc_of_reason(reason: &str) -> Option<RpcError> {
+    match reason {
+        "PARSE_ERROR" | "JSON_PARSE" | "JSON_PARSE_ERROR" => Some(RpcError::Parse),
+        _ => RpcError::ALL.into_iter().rev().find(|e| e.http_reason() == reason),
+    }
 }
