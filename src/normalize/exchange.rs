@@ -325,7 +325,12 @@ impl Exchange {
                 self.out.push_back(Output::PassRest);
             }
             Phase::Holding(_) => self.over(Over::Failed(Failure::NoRoom)),
-            Phase::Due(_, Over::Failed(Failure::NoRoom)) => return false, // it has none to give up
+            // It holds nothing, or nothing more that it could give up.
+            Phase::Due(_, Over::Failed(Failure::NoRoom))
+            | Phase::Waiting
+            | Phase::OwnDue(_)
+            | Phase::Passing
+            | Phase::Finished => return false,
             Phase::Due(held, over) => {
                 *over = Over::Failed(Failure::NoRoom);
                 if !may_pass(self.if_call, held) {
@@ -333,7 +338,6 @@ impl Exchange {
                 }
             }
             Phase::Streaming(_) => self.shed_stream(),
-            Phase::Waiting | Phase::OwnDue(_) | Phase::Passing | Phase::Finished => return false,
         }
         true
     }
