@@ -78,7 +78,8 @@ fn check_prints_toml_that_means_the_same() {
 fn every_shipped_configuration_passes_check() {
     for name in ["reference", "sidecar", "gateway", "shim"] {
         let file = format!("{}/config/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-        let output = run(&["check", "--config", &file], &[]);
+        // How many files this machine allows is not the configuration's.
+        let output = run(&["check", "--config", &file], &[("A2A_ERRATA_LIMITS__CONNECTIONS", "100")]);
         assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
         assert!(output.stderr.is_empty(), "{name}: {}", text(&output.stderr));
     }
@@ -275,4 +276,62 @@ fn an_admin_address_that_others_reach_is_refused_unless_allowed() {
     assert_eq!(allowed.status.code(), Some(0));
     assert!(text(&allowed.stderr).contains("asks for no credentials"));
     assert_eq!(run(&["run", "--upstream", "127.0.0.1:9", "--admin", "[::]:0"], &[]).status.code(), Some(2));
+}
+
+/// Runs the binary with so many open files at the most: soft, hard.
+fn with_files(files: (u32, u32), arguments: &[&str]) -> Command {
+    let mut command = binary::command_of("sh".as_ref());
+    let script = format!("ulimit -Sn {} && ulimit -Hn {} && exec \"$@\"", files.0, files.1);
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_a2a-errata")]).args(arguments);
+    command
+}
+
+/// `limits.connections` beside what the system allows: raised if that helps, told if it does not, at a reload too.
+#[test]
+fn u1_connections_that_do_not_fit_into_the_open_files_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.toml");
+    let (listen, admin) = (free_port(), free_port());
+    let write = |connections: u32| {
+        let toml = format!(
+            "listen.address = \"127.0.0.1:{listen}\"\nadmin.address = \"127.0.0.1:{admin}\"\n\
+             limits.connections = {connections}\n[[hosts]]\nupstreams = [\"127.0.0.1:9\"]\n\
+             [[hosts.interfaces]]\npath = \"/a2a\"\n"
+        );
+        std::fs::write(&file, toml).unwrap();
+    };
+    let path = file.to_str().unwrap();
+    let told = "limits.connections = 5000 needs 10256 open files (2 for each and 256 for the proxy itself), and this \
+                process may have 2000; write 872 or less, or let it have 10256 (ulimit -n, LimitNOFILE=)";
+    write(5000);
+    let checked = with_files((300, 2000), &["check", "--config", path]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "it may be run");
+    assert_eq!(text(&checked.stderr), format!("a2a-errata: warning: {told}\n"));
+    write(500);
+    let checked = with_files((300, 2000), &["check", "--config", path]).output().unwrap();
+    assert_eq!(text(&checked.stderr), "", "500 fit, once the limit is raised");
+
+    let mut command = with_files((300, 2000), &["run", "--config", path, "--log-format", "json"]);
+    let proxy = binary::Running(command.stderr(std::process::Stdio::piped()).spawn().unwrap());
+    becomes(admin, |ready| ready.starts_with("HTTP/1.1 200 "));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", proxy.0.id())).unwrap();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().take(2).collect::<Vec<_>>(), ["2000", "2000"]);
+    write(5000);
+    assert!(Command::new("kill").args(["-HUP", &proxy.0.id().to_string()]).status().unwrap().success());
+    let end = Instant::now() + Duration::from_secs(10);
+    while !ask(admin, "GET /metrics").contains("config_reloads_total{result=\"ok\"} 1\n") {
+        assert!(Instant::now() < end, "not reloaded");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let log = proxy.log();
+    let events: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let at = |message: &str| events.iter().position(|event| event["message"] == message);
+    let raised = &events[at("open files: limit raised").unwrap_or_else(|| panic!("{log}"))];
+    assert_eq!((&raised["from"], &raised["to"]), (&300.into(), &2000.into()));
+    assert!(at("configuration reloaded").unwrap() < at(told).unwrap_or_else(|| panic!("{log}")));
+    let warning = &events[at(told).unwrap()];
+    assert_eq!(warning["level"], "WARN");
+    assert_eq!(log.matches("open files (").count(), 1, "once, when it is so: {log}");
 }

@@ -1,6 +1,6 @@
 //! Every way in which a host can fail, crossed with both bindings, unary and streamed calls, and clients of HTTP/1.1
-//! and HTTP/2 (C-5, P-1, F-6, C-3). What a client gets is a complete answer with the request's id or a visible abort;
-//! never a cut body that looks whole, never nothing.
+//! and HTTP/2 (C-5, P-1, F-6, C-3): on a plain connection, over TLS, and while its card changes. What a client gets is
+//! a complete answer with the request's id or a visible abort; never a cut body that looks whole, never nothing.
 // A test says what went wrong by panicking.
 #![allow(
     clippy::unwrap_used,
@@ -10,18 +10,21 @@
     clippy::panic
 )]
 
+#[path = "proxy_chaos/cards.rs"]
+mod cards;
+#[path = "proxy_chaos/over_tls.rs"]
+mod over_tls;
 mod support;
 #[path = "support/tls.rs"]
 mod tls;
 
 use std::io::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
 
 use a2a_errata::normalize::Policy;
-use a2a_errata::proxy::UpstreamTls;
 use support::*;
 use tls::{Http2, block_on};
 
@@ -38,6 +41,8 @@ struct Asked {
 enum Becomes {
     /// A complete fault, and nothing of the host's words.
     Fault,
+    /// The same, in place of an answer, with this status.
+    Own(u16),
     /// An answer that begins as the host's does and breaks off.
     Abort,
     /// The whole success, byte for byte.
@@ -184,20 +189,20 @@ type Fault = (&'static str, usize, Script, Becomes, Becomes);
 
 #[rustfmt::skip]
 static FAULTS: &[Fault] = &[
-    ("closes without an answer", 0, |_, _| {}, Becomes::Fault, Becomes::Fault),
-    ("closes inside an error", 0, |visit, asked| _ = visit.send(begun_error(asked)), Becomes::Fault, Becomes::Abort),
+    ("closes without an answer", 0, |_, _| {}, Becomes::Own(502), Becomes::Own(502)),
+    ("closes inside an error", 0, |visit, asked| _ = visit.send(begun_error(asked)), Becomes::Own(502), Becomes::Abort),
     ("closes inside a success", 0, |visit, asked| _ = visit.send(begun_success(asked)), Becomes::Abort, Becomes::Abort),
     // What of the request is not read when it closes makes a reset of it.
-    ("resets without an answer", 3_000_000, |_, _| {}, Becomes::Fault, Becomes::Fault),
-    ("stalls before its answer", 0, |_, _| silence(), Becomes::Fault, Becomes::Fault),
+    ("resets without an answer", 3_000_000, |_, _| {}, Becomes::Own(502), Becomes::Own(502)),
+    ("stalls before its answer", 0, |_, _| silence(), Becomes::Own(504), Becomes::Own(504)),
     ("stalls inside its head", 0, |visit, asked| {
         visit.send(half(&asked.bad_head(CHUNKED)));
         silence();
-    }, Becomes::Fault, Becomes::Fault),
+    }, Becomes::Own(504), Becomes::Own(504)),
     ("stalls inside an error", 0, |visit, asked| {
         visit.send(begun_error(asked));
         silence();
-    }, Becomes::Fault, Becomes::Abort),
+    }, Becomes::Own(504), Becomes::Abort),
     ("stalls inside a success", 0, |visit, asked| {
         visit.send(begun_success(asked));
         silence();
@@ -255,7 +260,7 @@ static FAULTS: &[Fault] = &[
         visit.send(bomb);
         silence();
     }, Becomes::Fault, Becomes::FaultInside),
-    ("says what is no HTTP", 0, |visit, _| _ = visit.send("acme\0\r\n\r\nacme"), Becomes::Fault, Becomes::Fault),
+    ("says what is no HTTP", 0, |visit, _| _ = visit.send("acme\0\r\n\r\nacme"), Becomes::Own(502), Becomes::Own(502)),
     ("chunks what is no chunk, in an error", 0, |visit, asked| {
         visit.send(format!("{}acme\r\n", begun_error(asked)));
         silence();
@@ -268,6 +273,8 @@ static FAULTS: &[Fault] = &[
 
 /// What a client got: the body, and whether it was whole.
 struct Got {
+    /// 0: none came.
+    status: u16,
     text: String,
     complete: bool,
 }
@@ -283,18 +290,24 @@ fn over_http_1(proxy: &Proxy, (path, body): (&str, &str), asked: Asked) -> Got {
     while answer.status() == 103 {
         answer = client.answer();
     }
-    Got { text: answer.text(), complete: answer.complete }
+    Got { status: answer.status(), text: answer.text(), complete: answer.complete }
 }
 
 fn over_http_2(proxy: &Proxy, (path, body): (&str, &str)) -> Got {
     block_on(async {
         let (client, driver) = Http2::in_the_clear(proxy.address).await.unwrap();
         let driver = tokio::spawn(driver);
-        let whole = tokio::time::timeout(PATIENCE, client.whole(path, body.to_owned())).await;
+        let whole = async {
+            let mut answer = client.post(path, body.to_owned().into()).await?;
+            Ok::<_, h2::Error>((answer.status, answer.rest().await?))
+        };
+        let whole = tokio::time::timeout(PATIENCE, whole).await;
         driver.abort();
         match whole.expect("nothing in time") {
-            Ok(text) => Got { text, complete: true },
-            Err(_) => Got { text: String::new(), complete: false },
+            Ok((status, body)) => {
+                Got { status, text: String::from_utf8_lossy(&body).into_owned(), complete: true }
+            }
+            Err(_) => Got { status: 0, text: String::new(), complete: false },
         }
     })
 }
@@ -314,10 +327,14 @@ fn assert_fault(name: &str, asked: Asked, text: &str) {
 }
 
 fn check(name: &str, asked: Asked, becomes: Becomes, got: &Got) {
-    let Got { text, complete } = got;
+    let Got { status, text, complete } = got;
     assert_eq!(*complete, becomes != Becomes::Abort, "{name}: {text}");
     match becomes {
         Becomes::Fault => assert_fault(name, asked, text),
+        Becomes::Own(own) => {
+            assert_eq!(*status, own, "{name}: {text}");
+            assert_fault(name, asked, text);
+        }
         Becomes::Success => assert_eq!(*text, asked.good(), "{name}"),
         Becomes::Begin => assert_eq!(*text, asked.before(), "{name}"),
         Becomes::FaultInside => {
@@ -333,13 +350,16 @@ fn check(name: &str, asked: Asked, becomes: Becomes, got: &Got) {
 /// How often code of the proxy panicked.
 fn panics() -> &'static AtomicUsize {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if !panic.location().is_some_and(|at| at.file().starts_with("tests/")) {
-            PANICS.fetch_add(1, Ordering::SeqCst);
-        }
-        before(panic);
-    }));
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !panic.location().is_some_and(|at| at.file().starts_with("tests/")) {
+                PANICS.fetch_add(1, Ordering::SeqCst);
+            }
+            before(panic);
+        }));
+    });
     &PANICS
 }
 
@@ -364,21 +384,35 @@ fn cross(name: &str, filler: usize, proxy: &Proxy, unary: Becomes, streamed: Bec
     proxy.assert_counts("held_bytes", "", 0.0);
 }
 
-#[test]
-fn every_failure_is_a_complete_fault_or_a_visible_abort() {
+/// Most of them wait most of the time.
+fn at_once<T: Sync>(all: &[T], each: impl Fn(&T) + Copy + Send) {
     let panics = panics();
-    // Most of them wait most of the time.
     thread::scope(|scope| {
-        for faults in FAULTS.chunks(FAULTS.len().div_ceil(4)) {
-            scope.spawn(|| faults.iter().for_each(try_out));
+        for some in all.chunks(all.len().div_ceil(4)) {
+            scope.spawn(move || some.iter().for_each(each));
         }
-        scope.spawn(try_out_tls);
     });
     assert_eq!(panics.load(Ordering::SeqCst), 0);
 }
 
-fn try_out((name, filler, script, unary, streamed): &'static Fault) {
-    let reads_all = *filler == 0;
+#[test]
+fn every_failure_is_a_complete_fault_or_a_visible_abort() {
+    at_once(FAULTS, try_out);
+}
+
+#[test]
+fn every_failure_of_tls_is_a_complete_fault_or_a_visible_abort() {
+    let hosts = over_tls::Certificates::new();
+    at_once(over_tls::FAULTS, |fault| over_tls::try_out(fault, &hosts));
+}
+
+#[test]
+fn a_card_that_changes_under_calls_changes_none_of_them() {
+    at_once(cards::CHANGES, cards::try_out);
+}
+
+fn try_out((name, filler, script, unary, streamed): &Fault) {
+    let (script, reads_all) = (*script, *filler == 0);
     let host = ScriptedHost::start(move |visit| {
         if reads_all {
             let Some(request) = visit.request() else { return };
@@ -389,15 +423,4 @@ fn try_out((name, filler, script, unary, streamed): &'static Fault) {
     });
     let proxy = chaotic(|_| {}, &host);
     cross(name, *filler, &proxy, *unary, *streamed);
-}
-
-/// A host that speaks no TLS where it should.
-fn try_out_tls() {
-    let host = ScriptedHost::start(|visit| {
-        visit.send("HTTP/1.1 400 acme\r\n\r\n");
-        silence();
-    });
-    let tls = UpstreamTls { sni: "h".into(), verify: false, ca: vec![], client: None };
-    let proxy = chaotic(|settings| settings.hosts[0].upstreams[0].tls = Some(tls.clone()), &host);
-    cross("speaks no TLS", 0, &proxy, Becomes::Fault, Becomes::Fault);
 }

@@ -197,6 +197,46 @@ fn an_event_that_has_no_room_is_replaced() {
     assert!(!text.contains("acme"), "{text}");
 }
 
+/// A redirect is no error (F-5): nothing of it is given up.
+#[test]
+fn a_redirect_that_has_no_room_passes_whole() {
+    let body = format!("{{\"trace\":\"{}\"}}", "x".repeat(20_000));
+    let (host, go) = pausing(sized(302, &body), 10_000);
+    let proxy = bounded(&host, |bounds| bounds.held_bytes = 5_000);
+    let mut client = proxy.client();
+    client.send(post("/a2a", CALL));
+    reached(&proxy, "held_bytes", 1.0);
+    go.store(true, Ordering::SeqCst);
+    client.answer().assert_passed(302, &body);
+}
+
+/// A host that answers before it has read: what waits for the request's id is given up once, and counted once.
+#[test]
+fn what_waits_for_its_request_is_given_up_once() {
+    let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    let endless = format!("{stream}data: {}", long_error(20_000));
+    let late = format!("{stream}data: {}\n\ndata: {SUCCESS}\n\n", long_error(20_000));
+    for answer in [sized(500, &long_error(20_000)), endless, late] {
+        let says = answer.clone();
+        let host = ScriptedHost::start(move |visit| {
+            visit.connection.until(b"\r\n\r\n");
+            visit.send(&says);
+            visit.connection.until(b"}}}");
+        });
+        let proxy = bounded(&host, |bounds| bounds.held_bytes = 5_000);
+        let call = CALL.replace("SendMessage", "SendStreamingMessage").replace("hi", &"x".repeat(5000));
+        let request = post("/a2a", &call).replacen("\r\n", "\r\nAccept: text/event-stream\r\n", 1);
+        let mut client = proxy.client();
+        for piece in request.as_bytes().chunks(1000) {
+            client.send(piece);
+            thread::sleep(Duration::from_millis(20));
+        }
+        client.answer().assert_fault(503, "7");
+        reached(&proxy, "held_bytes", 1.0);
+        proxy.assert_counts("held_bytes", "", 0.0);
+    }
+}
+
 /// I-5: only the verdict is given up.
 #[test]
 fn an_observed_answer_passes_where_there_is_no_room_to_judge_it() {

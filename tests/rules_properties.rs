@@ -7,7 +7,7 @@ mod rules_support;
 
 use std::sync::LazyLock;
 
-use a2a_errata::normalize::Failure;
+use a2a_errata::normalize::{Failure, Target};
 use http::Method;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -133,6 +133,18 @@ fn split() -> impl Strategy<Value = Split> {
     prop_oneof![Just(Split::Whole), (0usize..600).prop_map(Split::At), (1usize..40).prop_map(Split::Every)]
 }
 
+/// Answers that are too long to have room always, and where there is no more room for them.
+fn wide_answer() -> impl Strategy<Value = Answer> {
+    let name = proptest::sample::select(vec!["message", "data", "details", "detail", "id", "trace"]);
+    let end = proptest::sample::select(vec![Ending::End, Ending::Fail(Failure::Closed)]);
+    (answer(), any::<usize>(), name, 3000usize..12_000, 0usize..16_000, end).prop_map(
+        |(mut answer, at, name, length, room, ending)| {
+            apply(&mut answer.body, &Change::Member(at, name, format!("\"{}\"", "a".repeat(length))));
+            answer.ending(ending).no_room_from(room)
+        },
+    )
+}
+
 /// Requests of every kind, the interface they are for, and changes to them.
 fn request() -> impl Strategy<Value = (Host, Request)> {
     let calls = vec![
@@ -202,6 +214,52 @@ proptest! {
         let seen = host.run(&request, &answer);
         prop_assert_eq!(invariants::within_the_cap(&host, &seen), Ok(()));
         prop_assert_eq!(invariants::holds_little(&host, &answer, &seen), Ok(()));
+    }
+
+    /// Where there is no room to hold it: a 503, or what its beginning decides; never half an answer.
+    #[test]
+    fn p1_no_room_is_a_503_or_what_is_decided_already(
+        (host, request) in request(), answer in wide_answer(), first in any::<bool>(), known in 0..4,
+        a in split(), b in split(),
+    ) {
+        let mut host = host.order(if first { Order::RequestFirst } else { Order::AnswerFirst });
+        // What may be to no interface after all (I-1).
+        host.target = match host.target {
+            Target::Interface(_) if known == 0 => Target::Unknown,
+            Target::Interface(interface) if known == 1 => Target::Likely(interface),
+            target => target,
+        };
+        if matches!(host.target, Target::Interface(_)) {
+            prop_assert_eq!(invariants::all(&host, &request, &answer, (&a, &b)), Ok(()));
+            return Ok(());
+        }
+        let answer = answer.split(b);
+        let seen = host.run(&request.split(a), &answer);
+        // Whole either way: the host's own, or one of ours.
+        let whole = if seen.host_head { seen.passed(&answer) } else { seen.finish == Finish::End };
+        let broke_off = seen.finish == Finish::Abort && matches!(answer.ending, Ending::Fail(_));
+        prop_assert!(whole || broke_off, "{:?}", seen.visible());
+    }
+
+    /// And in a stream: the same before its first event, an error event behind it.
+    #[test]
+    fn p1_no_room_in_a_stream_is_an_error_event_or_an_end(
+        (host, request) in request(),
+        events in proptest::collection::vec((wide_answer(), 0usize..4), 1..4),
+        room in 0usize..30_000, first in any::<bool>(), a in split(), b in split(),
+    ) {
+        let mut text = Vec::new();
+        for (answer, kind) in events {
+            let line: &[u8] = [&b"data: "[..], b"id: 4\ndata:", b": c\ndata: ", b"event: error\ndata: "][kind];
+            text.extend_from_slice(line);
+            text.extend(answer.body.iter().filter(|b| !b"\r\n".contains(b)));
+            text.extend_from_slice(b"\n\n");
+        }
+        let host = host.order(if first { Order::RequestFirst } else { Order::AnswerFirst });
+        let request = request.header("accept", "text/event-stream");
+        let media = Some("text/event-stream");
+        let answer = Answer::raw(200, text).set("content-type", media).no_room_from(room);
+        prop_assert_eq!(invariants::all(&host, &request, &answer, (&a, &b)), Ok(()));
     }
 
     /// The same whatever the split of either side's bytes, and whoever ends first.

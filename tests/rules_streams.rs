@@ -56,6 +56,25 @@ fn stream() -> Request {
     streaming(Request::call("SendStreamingMessage", &json!({"message": {"messageId": "m-1"}})))
 }
 
+/// `limits.held_bytes`: an event that waits for its request's end is given up, with all that waits beside it.
+#[test]
+fn s2_a_stream_that_waits_for_its_request_holds_nothing_without_room() {
+    let comments = ": c\n".repeat(2000);
+    let bad = BAD.replace("at /srv", &"at /srv ".repeat(2000));
+    for text in [event(&bad), comments + &event(&bad), event(&bad) + &event(OK).repeat(400)] {
+        for from in [5000, 20_000] {
+            let answer = sse(text.clone()).no_room_from(from);
+            let seen = Host::rpc().order(Order::AnswerFirst).run(&stream(), &answer);
+            assert_eq!(
+                (seen.status, seen.shed, seen.code()),
+                (503, Some(0), -32603),
+                "{from}: {}",
+                seen.text()
+            );
+        }
+    }
+}
+
 /// A stream call on `t-1`.
 fn subscribe() -> Request {
     streaming(Request::call("SubscribeToTask", &json!({"id": "t-1"})))

@@ -5,6 +5,7 @@
 mod certificates;
 mod check;
 mod demo;
+mod descriptors;
 mod ending;
 mod explain;
 mod output;

@@ -12,8 +12,8 @@ use pingora::services::background::BackgroundService;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::certificates::{self, Changes, Looked};
-use super::run;
 use super::sources::Sources;
+use super::{descriptors, run};
 use crate::config::{Effective, Model, Owner, Problems};
 use crate::observe::{Metrics, Readiness, Shown};
 use crate::proxy::{Admission, Assembly, Hosts, Terminator};
@@ -72,6 +72,10 @@ impl Reloader {
                 current.changes.tell(&current.model, &self.metrics);
                 self.metrics.reloaded(None);
                 tracing::info!(changes, "configuration reloaded");
+                descriptors::make_room(&current.model);
+                if let Some(warning) = descriptors::warning(&current.model) {
+                    tracing::warn!("{warning}");
+                }
                 certificates::note(current.model.notes());
                 Ok(changes)
             }

@@ -15,6 +15,7 @@ use pingora::services::background::{BackgroundService, background_service};
 use pingora::services::listening::Service;
 
 use super::certificates::Watcher;
+use super::descriptors;
 use super::ending::{self, Drain};
 use super::reload::{OnHangUp, Reloader, catch_hang_ups};
 use super::sources::{self, Sources};
@@ -101,6 +102,7 @@ pub fn run(args: &Args) -> ExitCode {
     }
     log::init(level, args.log_format);
     announce(model);
+    descriptors::make_room(model);
     let hang_ups = catch_hang_ups().inspect_err(|error| {
         tracing::error!(%error, "SIGHUP cannot be received; POST /-/reload still works");
     });

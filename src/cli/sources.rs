@@ -95,6 +95,7 @@ pub(super) fn warnings(model: &Model) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(super::descriptors::warning(model));
     warnings
         .extend(model.notes().map(|(_, note)| format!("{} = \"{}\": {}", note.key, note.path, note.says)));
     warnings

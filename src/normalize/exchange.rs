@@ -243,10 +243,13 @@ impl Exchange {
         if self.is_observing() && !matches!(self.phase, Phase::Passing) {
             self.out.push_back(Output::Body(bytes.clone()));
         }
-        if let Phase::Due(held, Over::Intake) = &mut self.phase {
+        if let Phase::Due(held, over @ (Over::Intake | Over::Failed(Failure::NoRoom))) = &mut self.phase {
             // None of it is read any more, but what passes after all passes whole.
-            held.raw_len += bytes.len();
-            return held.pieces.push(bytes);
+            if *over == Over::Intake || may_pass(self.if_call, held) {
+                held.raw_len += bytes.len();
+                held.pieces.push(bytes);
+            }
+            return;
         }
         if let Phase::Streaming(stream) = &mut self.phase {
             // Called a stream but is one JSON document: clients find no event in it, and the bytes of an
@@ -322,14 +325,19 @@ impl Exchange {
                 self.out.push_back(Output::PassRest);
             }
             Phase::Holding(_) => self.over(Over::Failed(Failure::NoRoom)),
+            // It holds nothing, or nothing more that it could give up.
+            Phase::Due(_, Over::Failed(Failure::NoRoom))
+            | Phase::Waiting
+            | Phase::OwnDue(_)
+            | Phase::Passing
+            | Phase::Finished => return false,
             Phase::Due(held, over) => {
                 *over = Over::Failed(Failure::NoRoom);
-                if !self.if_call {
+                if !may_pass(self.if_call, held) {
                     held.let_go();
                 }
             }
             Phase::Streaming(_) => self.shed_stream(),
-            Phase::Waiting | Phase::OwnDue(_) | Phase::Passing | Phase::Finished => return false,
         }
         true
     }
@@ -456,7 +464,7 @@ impl Exchange {
                     Over::End => held.finish_scan(),
                     Over::Failed(_) | Over::Intake => held.catch_up(),
                 }
-                if over == Over::Failed(Failure::NoRoom) && !self.if_call {
+                if over == Over::Failed(Failure::NoRoom) && !may_pass(self.if_call, &held) {
                     held.let_go();
                 }
                 if over == Over::End && !whole && self.is_plain_success(&held) {
@@ -680,6 +688,11 @@ pub(super) enum Body {
     Json(Vec<u8>),
     /// One event of a stream (S-3).
     Event(Vec<u8>),
+}
+
+/// What is not read to its end may be no error all the same: what is to no interface after all (I-1), a redirect (F-5).
+fn may_pass(if_call: bool, held: &Held) -> bool {
+    if_call || (300..400).contains(&held.status)
 }
 
 /// What follows `base` in a path that only lenient routers find below it.

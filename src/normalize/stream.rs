@@ -145,8 +145,11 @@ struct Due {
 
 impl Due {
     fn push(&mut self, bytes: Bytes) {
-        self.backlog_len += bytes.len();
-        self.backlog.push(bytes);
+        // Behind a gap nothing can be made of it.
+        if self.failed.is_none() {
+            self.backlog_len += bytes.len();
+            self.backlog.push(bytes);
+        }
     }
 }
 
@@ -206,6 +209,13 @@ impl Stream {
     pub(super) fn held_bytes(&self) -> usize {
         let backlog = self.due.as_ref().map_or(0, |due| due.backlog_len);
         self.held.len() + self.waiting_len + backlog
+    }
+
+    /// Gives up the bytes; what was read of them stays known, and is enough for what becomes of them.
+    fn let_go(&mut self) {
+        self.held = Vec::new();
+        self.waiting = self.waiting.take().map(|_| Vec::new());
+        self.waiting_len = 0;
     }
 
     fn next_event(&mut self) {
@@ -638,12 +648,19 @@ impl Exchange {
         if let Some(due) = &mut stream.due {
             due.over = Over::Failed(no_room);
             due.backlog = Vec::new();
+            due.backlog_len = 0;
             due.failed = Some(no_room); // what came behind the event is lost
-            stream.held = Vec::new();
+            stream.let_go();
         } else if stream.doing == Doing::Wondering && stream.held.len() > stream.waiting_len {
             let has_data = stream.splitter.has_data();
             if has_data {
                 self.event(true, Over::Failed(no_room));
+                if let Phase::Streaming(stream) = &mut self.phase
+                    && stream.due.is_some()
+                    && !self.if_call
+                {
+                    stream.let_go();
+                }
             } else {
                 self.fail_stream(no_room); // comments without end
             }
@@ -656,7 +673,7 @@ impl Exchange {
     pub(super) fn fail_stream(&mut self, failure: Failure) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
         if let Some(due) = &mut stream.due {
-            due.failed = Some(failure);
+            due.failed.get_or_insert(failure);
             return;
         }
         let held = stream.waiting.is_some();

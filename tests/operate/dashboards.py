@@ -24,7 +24,13 @@ RUNBOOK = ROOT / "docs" / "runbook.md"
 PATIENCE_S = 60
 # What the traffic of the stage must set off, at the latest once their `for` is over: pending is enough.
 EXPECTED = {"A2aErrataOverflow", "A2aErrataHostNotReady", "A2aErrataUpstreamFailing", "A2aErrataUpstreamUnhealthy",
-            "A2aErrataOwn5xx", "A2aErrataCertificateEndsSoon"}
+            "A2aErrataOwn5xx", "A2aErrataCertificateEndsSoon", "A2aErrataLimitReached"}
+# And what it counts, by a label: these are there from the start, but as 0.
+COUNTED = {
+    ("a2a_errata_limits_reached_total", "limit"): {"request_header_bytes", "request_headers_ms"},
+    ("a2a_errata_tls_handshakes_total", "result"): {"done", "failed", "not_tls"},
+    ("a2a_errata_tls_handshake_failures_total", "cause"): {"refused_by_client", "not_tls", "closed"},
+}
 METRIC = re.compile(r"\ba2a_errata_[a-z0-9_]+")
 
 
@@ -119,6 +125,15 @@ def queries(checks, prometheus, board):
     return len(targets)
 
 
+def counted(checks, prometheus):
+    """The traffic does reach limits and fail handshakes, so that their panels have more than zeros to draw."""
+    for (metric, label), expected in COUNTED.items():
+        def seen(metric=metric, label=label, expected=expected):
+            values = {series["metric"][label] for series in prometheus.query(f"{metric} > 0")}
+            return values if expected <= values else None
+        checks.check(prometheus.eventually(seen), f"{metric}: not all of {sorted(expected)} are above 0")
+
+
 def rules(checks, prometheus):
     def healthy():
         groups = prometheus.get("rules")["groups"]
@@ -183,6 +198,7 @@ def main():
         prometheus = Prometheus(stage)
         stage.keep_going()
         number = queries(checks, prometheus, board)
+        counted(checks, prometheus)
         rules(checks, prometheus)
         exposition(checks, stage)
         report(checks, stage, prometheus)

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import socket
 import ssl
 import subprocess
 import sys
@@ -141,6 +142,8 @@ address = "127.0.0.1:{self.listen}"
 tls = {{ cert = "{cert}", key = "{key}" }}
 [admin]
 address = "127.0.0.1:{self.admin}"
+[timeouts]
+request_headers_ms = 1000
 [[hosts]]
 name = "billing"
 upstreams = ["127.0.0.1:{billing.port}", "127.0.0.1:{free_port()}"]
@@ -206,6 +209,27 @@ upstreams = ["127.0.0.1:{free_port()}"]
         connection.request("GET", "/.well-known/agent-card.json", headers={"Host": "support.example"})
         connection.getresponse().read()
         connection.close()
+        self.misbehave()
+
+    def misbehave(self):
+        """What reaches a limit, and handshakes that come to nothing."""
+        head = b"GET / HTTP/1.1\r\nHost: billing.example\r\n"
+        self.say_over_tls(head + b"Cookie: " + b"c" * 70_000 + b"\r\n\r\n")
+        self.say_over_tls(head)
+        strict = ssl.create_default_context()
+        for handshake in (lambda s: strict.wrap_socket(s, server_hostname="billing.example"),
+                          lambda s: s.sendall(b"GET / HTTP/1.1\r\n\r\n") or s.recv(100),
+                          lambda s: s.sendall(b"\x16\x03\x01")):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.listen), 10) as plain:
+                handshake(plain)
+
+    def say_over_tls(self, text):
+        """Until the proxy has had enough of it."""
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.listen), 10) as plain, \
+                self.tls.wrap_socket(plain) as secure:
+            secure.sendall(text)
+            while secure.recv(1000):
+                pass
 
     def keep_going(self):
         """Rounds in a thread until the stage ends."""

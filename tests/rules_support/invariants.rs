@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Answer, Ending, Finish, Host, Order, Request, Seen, Split, faults_in_any_order, faults_of};
+use super::{
+    Answer, Ending, Finish, Host, Order, ROOM_ALWAYS, Request, Seen, Split, faults_in_any_order, faults_of,
+};
 use super::{reading, strict};
 
 /// Bodies up to this length are judged whole (F-9).
@@ -29,6 +31,7 @@ pub fn all(host: &Host, request: &Request, answer: &Answer, cuts: (&Split, &Spli
     hold("D-3, headers", no_header_of_the_hosts(host, &seen))?;
     hold("Q-1, id", never_an_id_of_others(host, request, &seen))?;
     hold("O-1, one answer", one_not_found(host, request, answer, &seen))?;
+    hold("limits.held_bytes, no room", no_room(host, request, answer, &seen))?;
     hold("F-9, split", same_in_any_split(host, request, answer, cuts, &seen))?;
     hold("E-5, twice", twice_is_once(host, request, answer, &seen))?;
     hold("D-1, marker", no_marker_leaves(host, request, answer, &seen))?;
@@ -93,6 +96,11 @@ pub fn passed_or_valid(host: &Host, request: &Request, answer: &Answer, seen: &S
     let cap = host.policy.response_cap_bytes;
     match (answer.ending, seen.finish) {
         (Ending::End, Finish::End | Finish::PassRest) | (Ending::Fail(_), Finish::End | Finish::Abort) => {}
+        // What flows and has to hold back what there is no room for.
+        (Ending::End, Finish::Abort)
+            if seen.shed.is_some()
+                && is_stream(&answer.headers)
+                && (seen.host_head || !seen.headers.contains_key("content-length")) => {}
         // A stream in a content coding that breaks has no clean end, whatever its host thinks (C-5).
         (Ending::End, Finish::Abort) if coded(&answer.headers) && seen.host_head => {}
         // What follows the answer of ours is nobody's to see.
@@ -250,6 +258,12 @@ pub fn events_in_shape(host: &Host, request: &Request, answer: &Answer, seen: &S
         if said.is_none_or(|(name, _)| name != "error") {
             continue;
         }
+        // A long event of this binding that has not begun as an error is none (F-9).
+        let begins = event.data.get(..JUDGED_WHOLE / 2).filter(|_| event.data.len() > JUDGED_WHOLE);
+        let says_so = |begin: &[u8]| begin.windows(5).any(|word| word == b"error");
+        if binding == Binding::HttpJson && event.name != b"error" && begins.is_some_and(|b| !says_so(b)) {
+            continue;
+        }
         // C-1 binds the payload.
         faults_in_any_order(&event.data, binding, host.policy.response_cap_bytes)
             .map_err(|why| format!("{why}, in the event {:?}", String::from_utf8_lossy(&event.data)))?;
@@ -275,6 +289,40 @@ pub fn within_the_cap(host: &Host, seen: &Seen) -> Result<(), String> {
         return Ok(());
     }
     expect(seen.body.len() <= bound, || format!("{} bytes for a cap of {bound}", seen.body.len()))
+}
+
+/// Where there is no room to hold an answer it is given up: a complete 503 in the interface's shape, unless its head or
+/// what was read of it decides by itself (F-1, O-3); in a stream that flows an error event, or a visible end.
+pub fn no_room(host: &Host, request: &Request, answer: &Answer, seen: &Seen) -> Result<(), String> {
+    let Some(still_held) = seen.shed else { return Ok(()) };
+    let Target::Interface(_) = host.target else { return Ok(()) };
+    if host.policy.mode == Mode::Observe || request.method == Method::HEAD {
+        return Ok(());
+    }
+    // A redirect is no error by its status (F-5): it may have to pass.
+    let redirects = (300..400).contains(&answer.status);
+    expect(redirects || still_held <= ROOM_ALWAYS, || format!("{still_held} bytes are held all the same"))?;
+    if seen.host_head {
+        return expect(redirects || is_stream(&answer.headers), || "what had to be held passed".into());
+    }
+    let decided = redirects || seen.outcome.not_found || matches!(answer.status, 401 | 403 | 407 | 413 | 429);
+    if decided || seen.headers.get("content-type").is_none_or(|v| v != "application/json") {
+        return Ok(());
+    }
+    expect(seen.finish == Finish::End && seen.status == 503, || {
+        format!("{}, {:?}", seen.status, seen.finish)
+    })?;
+    expect(seen.outcome.verdict == Verdict::Synthesized, || format!("{:?}", seen.outcome.verdict))?;
+    expect(seen.header("retry-after").as_deref() == Some("1"), || "no Retry-After".into())?;
+    if is_merged(host) || echoes_odd_text(request) {
+        return Ok(());
+    }
+    let error = strict::parse(&seen.body)?["error"].clone();
+    let is = match binding(host) {
+        Binding::JsonRpc => error["code"] == -32603,
+        Binding::HttpJson => error["code"] == 503 && error["status"] == "UNAVAILABLE",
+    };
+    expect(is, || format!("the error {error}"))
 }
 
 /// What is held back of an answer is bounded by the intake, whatever comes (C-3).
@@ -395,7 +443,7 @@ pub fn one_not_found(host: &Host, request: &Request, answer: &Answer, seen: &See
     if host.policy.mode == Mode::Observe || seen.unbound {
         return Ok(());
     }
-    let must = must_collapse(host, request, answer);
+    let must = must_collapse(host, request, answer, seen);
     expect(seen.outcome.not_found || !must, || "it must be the fixed TASK_NOT_FOUND".into())?;
     if seen.outcome.not_found && host.policy.oracle.keep_headers.is_empty() {
         let want = fixed(host, request);
@@ -405,14 +453,19 @@ pub fn one_not_found(host: &Host, request: &Request, answer: &Answer, seen: &See
     Ok(())
 }
 
-/// O-3, of the plainest cases only: a 403 to a call that beyond doubt names a task, and that nothing explains.
-fn must_collapse(host: &Host, request: &Request, answer: &Answer) -> bool {
+/// O-3, of the plainest cases only: a 403 to a call that beyond doubt names a task, and that nothing explains; and a
+/// 404 or 410 that was given up before it could explain itself.
+fn must_collapse(host: &Host, request: &Request, answer: &Answer, seen: &Seen) -> bool {
     let Target::Interface(interface) = &host.target else { return false };
     let at_1_0 = request.headers.get_all("a2a-version").iter().all(|v| v == "1.0")
         && request.headers.contains_key("a2a-version")
         && interface.versions.iter().all(|v| v == "1.0");
-    if !at_1_0 || answer.status != 403 || !names_task(interface.binding, request) {
+    let given_up = seen.shed.is_some() && matches!(answer.status, 404 | 410);
+    if !at_1_0 || !(answer.status == 403 || given_up) || !names_task(interface.binding, request) {
         return false;
+    }
+    if given_up {
+        return true;
     }
     let lower = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase().replace('\0', "");
     let challenged =
@@ -459,11 +512,17 @@ pub fn same_in_any_split(
     (cut_request, cut_answer): (&Split, &Split),
     first: &Seen,
 ) -> Result<(), String> {
-    let want = first.visible();
+    let (whole_request, whole) = (request, answer);
     let (request, answer) =
         (request.clone().split(cut_request.clone()), answer.clone().split(cut_answer.clone()));
     for order in [Order::RequestFirst, Order::AnswerFirst] {
-        let seen = host.clone().order(order).run(&request, &answer).visible();
+        let host = host.clone().order(order);
+        // An answer that waits for its request's end is held for longer, and may be given up for that.
+        let want = match answer.no_room_from {
+            Some(_) => host.run(whole_request, whole).visible(),
+            None => first.visible(),
+        };
+        let seen = host.run(&request, &answer).visible();
         expect(seen == want, || format!("{order:?}, {cut_answer:?} and {cut_request:?}: {seen:?}"))?;
     }
     Ok(())

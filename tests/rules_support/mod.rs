@@ -156,7 +156,14 @@ pub struct Answer {
     pub body: Vec<u8>,
     pub split: Split,
     pub ending: Ending,
+    /// From this byte of the body on the proxy holds more in all than it may (`limits.held_bytes`).
+    pub no_room_from: Option<usize>,
 }
+
+/// What is judged whole has room always, as in the shell.
+pub const ROOM_ALWAYS: usize = 4096;
+/// How often, in bytes, an answer is asked to give up what it holds once there is no room.
+const ASKED_EVERY: usize = 512;
 
 impl Answer {
     /// Bytes with this status and `application/json`.
@@ -167,6 +174,7 @@ impl Answer {
             body: body.into(),
             split: Split::Whole,
             ending: Ending::End,
+            no_room_from: None,
         };
         answer.header("content-type", "application/json")
     }
@@ -214,6 +222,36 @@ impl Answer {
         self.ending = ending;
         self
     }
+
+    #[must_use]
+    pub fn no_room_from(mut self, byte: usize) -> Self {
+        self.no_room_from = Some(byte);
+        self
+    }
+
+    /// The body's pieces, and whether there is no room behind one: at the same bytes whatever the split.
+    fn pieces(&self) -> Vec<(&[u8], bool)> {
+        let mut pieces = Vec::new();
+        let mut at: usize = 0;
+        for piece in self.split.pieces(&self.body) {
+            let mut rest = piece;
+            while let Some(from) = self.no_room_from {
+                let past = at.saturating_sub(from);
+                let mark = if at < from { from } else { from + (past / ASKED_EVERY + 1) * ASKED_EVERY };
+                if mark - at > rest.len() {
+                    break;
+                }
+                let (before, after) = rest.split_at(mark - at);
+                pieces.push((before, true));
+                (at, rest) = (mark, after);
+            }
+            if !rest.is_empty() {
+                pieces.push((rest, false));
+                at += rest.len();
+            }
+        }
+        pieces
+    }
 }
 
 /// How the message to the client ended.
@@ -240,6 +278,8 @@ pub struct Seen {
     pub closes_upstream: bool,
     /// Bytes of the host's answer that were held back at once, at the most.
     pub most_held: usize,
+    /// It had to give up what it held, and still held so many bytes at the most.
+    pub shed: Option<usize>,
     pub outcome: Outcome,
 }
 
@@ -367,6 +407,7 @@ impl Host {
             finish: Finish::Open,
             closes_upstream: false,
             most_held: 0,
+            shed: None,
             outcome: Outcome::default(),
         };
         let Some(mut exchange) = self.exchange(request) else {
@@ -385,13 +426,16 @@ impl Host {
         }
         exchange.head(StatusCode::from_u16(answer.status).unwrap(), &answer.headers);
         drain(&mut exchange, answer, &mut seen);
-        for piece in answer.split.pieces(&answer.body) {
+        for (piece, no_room) in answer.pieces() {
             if seen.finish == Finish::PassRest {
                 seen.body.extend_from_slice(piece);
                 continue;
             }
             exchange.piece(Bytes::copy_from_slice(piece));
             seen.most_held = seen.most_held.max(exchange.held_bytes());
+            if no_room {
+                make_room(&mut exchange, &mut seen);
+            }
             drain(&mut exchange, answer, &mut seen);
         }
         match answer.ending {
@@ -402,6 +446,9 @@ impl Host {
         }
         drain(&mut exchange, answer, &mut seen);
         if self.order == Order::AnswerFirst {
+            if answer.no_room_from.is_some() && exchange.wants_request() {
+                make_room(&mut exchange, &mut seen);
+            }
             read_request(&mut exchange, request);
             drain(&mut exchange, answer, &mut seen);
             if seen.finish == Finish::PassRest && matches!(answer.ending, Ending::Fail(_)) {
@@ -430,11 +477,19 @@ impl Host {
             finish: Finish::Open,
             closes_upstream: false,
             most_held: 0,
+            shed: None,
             outcome: Outcome::default(),
         };
         drain(&mut exchange, &nothing, &mut seen);
         seen.outcome = exchange.outcome().clone();
         seen
+    }
+}
+
+/// What the shell does where all exchanges together hold more than they may.
+fn make_room(exchange: &mut Exchange, seen: &mut Seen) {
+    if exchange.held_bytes() > ROOM_ALWAYS && exchange.shed() {
+        seen.shed = seen.shed.max(Some(exchange.held_bytes()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! C-1 to C-5: the byte cap, without truncation, and answers that break off.
 
-use a2a_errata::normalize::{Binding, Failure, Verdict};
+use a2a_errata::normalize::{Binding, Failure, Target, Verdict};
 use http::Method;
 use serde_json::json;
 
@@ -352,6 +352,48 @@ fn c5_a_held_error_that_breaks_off_is_a_complete_fault() {
         let seen = Host::http().run(&Request::http(Method::GET, "/rest/tasks"), &answer);
         assert_eq!((seen.status, seen.error()["code"].clone()), (status, json!(status)));
         faults_of(&seen.body, Binding::HttpJson, 4096).unwrap();
+    }
+}
+
+/// `limits.held_bytes`: what there is no room for is a 503 with the request's id, in either binding.
+#[test]
+fn p1_without_room_to_hold_it_an_error_is_a_503() {
+    let long =
+        |status| Answer::raw(status, format!("{{\"error\":{{\"message\":\"{}\"}}}}", "x".repeat(9000)));
+    let send = Request::http(Method::POST, "/rest/message:send").body("{}");
+    for order in [Order::RequestFirst, Order::AnswerFirst] {
+        for split in [Split::Whole, Split::Every(700)] {
+            let answer = long(500).split(split).no_room_from(5000);
+            let seen = Host::rpc().order(order).run(&Request::send(), &answer);
+            assert_eq!((seen.status, seen.code(), &seen.json()["id"]), (503, -32603, &json!(7)), "{order:?}");
+            let seen = Host::http().order(order).run(&send, &answer);
+            assert_eq!((seen.status, &seen.error()["status"]), (503, &json!("UNAVAILABLE")), "{order:?}");
+            assert_eq!((seen.shed, seen.finish), (Some(0), Finish::End), "{order:?}");
+            assert_eq!(seen.header("retry-after").as_deref(), Some("1"));
+            // What the status decides is not decided otherwise (O-3, F-1).
+            for status in [403, 404] {
+                let answer = Answer { status, ..answer.clone() };
+                is_not_found(&Host::rpc().order(order).run(&Request::get_task(), &answer), "no room");
+            }
+        }
+    }
+}
+
+/// What is no error after all is not given up: a redirect (F-5), and what is to no interface (I-1).
+#[test]
+fn i4_without_room_to_hold_it_what_passes_is_whole() {
+    let answer = Answer::json(302, &json!({"trace": "x".repeat(9000)})).header("location", "/elsewhere");
+    let unknown = Host { target: Target::Unknown, ..Host::rpc() };
+    let other = Request::raw(r#"{"no":"call"}"#);
+    for order in [Order::RequestFirst, Order::AnswerFirst] {
+        for split in [Split::Whole, Split::Every(700)] {
+            let answer = answer.clone().split(split.clone()).no_room_from(5000);
+            let seen = Host::rpc().order(order).run(&Request::send(), &answer);
+            assert!(seen.shed.is_some() && seen.passed(&answer), "{order:?}, {split:?}: {}", seen.body.len());
+            let answer = Answer { status: 200, ..answer };
+            let seen = unknown.clone().order(order).run(&other, &answer);
+            assert!(seen.passed(&answer), "{order:?}, {split:?}: {}", seen.body.len());
+        }
     }
 }
 

@@ -272,8 +272,14 @@ impl Message {
 /// One end of a connection, with what was read ahead.
 pub struct Connection {
     stream: TcpStream,
-    tls: Option<Box<rustls::ClientConnection>>,
+    tls: Option<Tls>,
     ahead: Vec<u8>,
+}
+
+/// This end of TLS.
+enum Tls {
+    Client(Box<rustls::ClientConnection>),
+    Server(Box<rustls::ServerConnection>),
 }
 
 pub type Client = Connection;
@@ -296,19 +302,49 @@ impl Connection {
         while tls.is_handshaking() {
             tls.complete_io(&mut new.stream)?;
         }
-        new.tls = Some(Box::new(tls));
+        new.tls = Some(Tls::Client(Box::new(tls)));
         Ok(new)
+    }
+
+    /// Waits for a client's handshake and does it. False if it does not come about.
+    pub fn shake(&mut self, config: Arc<rustls::ServerConfig>) -> bool {
+        let mut tls = rustls::ServerConnection::new(config).unwrap();
+        while tls.is_handshaking() {
+            // What it still has to say, such as why not, is sent by this too.
+            if tls.complete_io(&mut self.stream).is_err() {
+                return false;
+            }
+        }
+        self.tls = Some(Tls::Server(Box::new(tls)));
+        true
+    }
+
+    /// Tells the other side of TLS that this was all (close_notify).
+    pub fn end_tls(&mut self) {
+        let Some(Tls::Server(tls)) = &mut self.tls else { panic!("it is no host's end of TLS") };
+        tls.send_close_notify();
+        while tls.wants_write() && tls.write_tls(&mut self.stream).is_ok_and(|written| written > 0) {}
+    }
+
+    /// Below TLS, if there is any: these bytes as they are.
+    pub fn send_raw(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
     }
 
     /// What TLS has agreed on.
     pub fn tls(&self) -> &rustls::ClientConnection {
-        self.tls.as_deref().expect("it is in the clear")
+        let Some(Tls::Client(tls)) = &self.tls else { panic!("it is no client's end of TLS") };
+        tls
     }
 
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match &mut self.tls {
             None => self.stream.write_all(bytes),
-            Some(tls) => {
+            Some(Tls::Client(tls)) => {
+                let mut stream = rustls::Stream::new(&mut **tls, &mut self.stream);
+                stream.write_all(bytes).and_then(|()| stream.flush())
+            }
+            Some(Tls::Server(tls)) => {
                 let mut stream = rustls::Stream::new(&mut **tls, &mut self.stream);
                 stream.write_all(bytes).and_then(|()| stream.flush())
             }
@@ -318,7 +354,8 @@ impl Connection {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match &mut self.tls {
             None => self.stream.read(buffer),
-            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(buffer),
+            Some(Tls::Client(tls)) => rustls::Stream::new(&mut **tls, &mut self.stream).read(buffer),
+            Some(Tls::Server(tls)) => rustls::Stream::new(&mut **tls, &mut self.stream).read(buffer),
         }
     }
 

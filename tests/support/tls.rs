@@ -10,7 +10,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use tokio_rustls::TlsConnector;
 
 use crate::support::{Connection, PATIENCE};
@@ -99,6 +99,19 @@ impl Authority {
             der: certificate.der().to_vec(),
             key_der: key.serialize_der(),
         }
+    }
+}
+
+impl Signed {
+    /// What a host of HTTP/1 needs to show it.
+    pub fn host(&self) -> Arc<ServerConfig> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::try_from(self.key_der.clone()).unwrap();
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.unwrap().with_no_client_auth();
+        let mut config = builder.with_single_cert(vec![CertificateDer::from(self.der.clone())], key).unwrap();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config)
     }
 }
 

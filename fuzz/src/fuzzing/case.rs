@@ -183,14 +183,19 @@ fn read_answer(knobs: &[u8; KNOBS], head: &[u8], body: &[u8]) -> Answer {
     if let Some(coding) = coding {
         headers.insert("content-encoding", HeaderValue::from_static(coding));
     }
+    let body = match coding {
+        Some("deflate") => deflated(&body, knobs[2] & 0x80 != 0),
+        Some(_) => gzipped(&body),
+        None => body,
+    };
+    // In so many fifteenths of the body there is room for it.
+    let room = usize::from(knobs[1] >> 4);
+    let no_room_from = (room > 0).then_some(body.len() * room / 15);
     Answer {
         status,
         headers,
-        body: match coding {
-            Some("deflate") => deflated(&body, knobs[2] & 0x80 != 0),
-            Some(_) => gzipped(&body),
-            None => body,
-        },
+        body,
+        no_room_from,
         split: Split::Whole,
         ending: match knobs[1] >> 1 & 7 {
             6 => Ending::Fail(Failure::Closed),
