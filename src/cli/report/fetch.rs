@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, LOCATION};
 use http::{HeaderName, HeaderValue};
 use ureq::Agent;
 
@@ -44,6 +44,12 @@ impl Client {
         }
         let mut answer = request.call().map_err(|error| fail(cause(&error)))?;
         let status = answer.status().as_u16();
+        if let (300..=399, Some(to)) = (status, answer.headers().get(LOCATION)) {
+            let to = outbound::shown(&String::from_utf8_lossy(to.as_bytes()));
+            return Err(fail(format!(
+                "answers with HTTP status {status} and sends on to {to}, which is not followed"
+            )));
+        }
         let body = answer.body_mut().with_config().limit(BODY_MAX).read_to_string();
         if status != 200 {
             return Err(fail(format!("answers with HTTP status {status}")));
