@@ -147,7 +147,7 @@ fn a_collector_that_sends_on_is_not_followed() {
     let host = ScriptedHost::saying_once(sized(200, ERROR));
     let thief = ScriptedHost::saying(sized(200, ""));
     let moved = ScriptedHost::saying(format!(
-        "HTTP/1.1 307 X\r\nLocation: http://localhost:{}/steal\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 302 X\r\nLocation: http://localhost:{}/steal\r\nContent-Length: 0\r\n\r\n",
         thief.address.port()
     ));
     let headers = [("A2A_ERRATA_TRACES__HEADERS", "x-api-key: planted")];
