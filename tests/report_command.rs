@@ -222,6 +222,7 @@ fn errors_are_one_line_and_2() {
     let broken =
         ScriptedHost::saying_once("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"for\r\n");
     let mute = ScriptedHost::saying_once("");
+    let odd = ScriptedHost::saying(&b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe"[..]);
     for (bad, says) in [
         (cut.address.to_string().as_str(), "the answer breaks off before its end"),
         (&broken.address.to_string(), "the answer breaks off before its end"),
@@ -233,6 +234,8 @@ fn errors_are_one_line_and_2() {
         (&failing.address.to_string(), "HTTP status 503"),
         (&hangs.address.to_string(), "took too long"),
         (&nobody, "nothing listens there"),
+        (&format!("https://{}", hangs.address), "took too long to answer; is it http://?"),
+        (&odd.address.to_string(), "the answer cannot be read as text"),
         ("ftp://a", "is no address"),
         ("http://127.0.0.1:1/?key=planted", "\"http://127.0.0.1:1/?…\" is no address"),
     ] {
