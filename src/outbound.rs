@@ -12,7 +12,8 @@ use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::protocol::a2a::percent_decode;
 
-/// Asks with this much patience for each whole answer; a status is no error.
+/// Asks with this much patience for each whole answer; a status is no error. A redirect is an answer like any other:
+/// what is sent may be a credential, and is for nobody but whom was named.
 #[must_use]
 pub fn agent(patience: Duration) -> Agent {
     let tls = TlsConfig::builder()
@@ -22,6 +23,7 @@ pub fn agent(patience: Duration) -> Agent {
     let config = Agent::config_builder()
         .timeout_global(Some(patience))
         .http_status_as_error(false)
+        .max_redirects(0)
         .user_agent(concat!("a2a-errata/", env!("CARGO_PKG_VERSION")))
         .tls_config(tls)
         .build();
@@ -97,19 +99,24 @@ fn without_user(url: &str) -> (String, Option<&str>) {
     (format!("{scheme}://{host}{below}"), Some(user))
 }
 
-/// A URL as it may be shown, even if it is none: what could be a user and a password is left out.
+/// A URL as it may be shown, even if it is none: what could be a user and a password is left out, and so is what
+/// stands in its query, which may be a key. It is cut where nobody would read on.
 #[must_use]
 pub fn shown(url: &str) -> String {
+    const MOST: usize = 200;
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     // Past a query an `@` may be anything, and before it a typing error may have moved the authority's end.
     let plain = rest.split(['?', '#']).next().unwrap_or_default();
-    match plain.rsplit_once('@') {
-        Some((user, _)) => {
-            let rest = rest.get(user.len() + 1..).unwrap_or_default();
-            if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") }
-        }
-        None => url.to_owned(),
+    let place = plain.rsplit_once('@').map_or(plain, |(_, place)| place);
+    let mut shown = if url.contains("://") { format!("{scheme}://{place}") } else { place.to_owned() };
+    if let Some((end, _)) = shown.char_indices().nth(MOST) {
+        shown.truncate(end);
+        shown.push('…');
+    } else if let Some(mark) = rest.chars().nth(plain.chars().count()) {
+        // That there is more tells two URLs apart.
+        shown.extend([mark, '…']);
     }
+    shown
 }
 
 /// What would help where a handshake failed.
@@ -241,6 +248,24 @@ mod tests {
             assert!(why.contains(says) && !why.contains("sec"), "{text}: {why}");
         }
         assert!(Typed::read("[::1]:9464").is_ok());
+    }
+
+    #[test]
+    fn of_a_query_only_that_there_is_one_is_shown() {
+        for (url, says) in [
+            ("https://h.example/a?key=secret", "https://h.example/a?…"),
+            ("https://h.example/a#token=secret", "https://h.example/a#…"),
+            ("h.example?secret@x", "h.example?…"),
+            ("https://u:secret@h.example/a?b=secret@c", "https://h.example/a?…"),
+            ("/steal?key=secret", "/steal?…"),
+            ("https://h.example/a@b", "https://b"),
+            ("https://h.example/é", "https://h.example/é"),
+        ] {
+            assert_eq!(shown(url), says);
+        }
+        let why = Typed::read("ftp://h?key=secret").map(|typed| typed.url).unwrap_err();
+        assert_eq!(why, "\"ftp://h?…\" is no http or https URL");
+        assert_eq!(shown(&format!("data:{}", "x".repeat(70_000))).chars().count(), 201);
     }
 
     #[test]

@@ -2,11 +2,16 @@
 //! it gives the proxy's own bytes on every black-box case is `tests/black_box/explain.py`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod support;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
+use a2a_errata::normalize::{Binding, Interface};
 use serde_json::{Value, json};
+use support::{Proxy, ScriptedHost, sized};
 
 const FOREIGN: &str = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\netag: \"r-41\"\r\nset-cookie: sid=1\r\n\r\n\
     {\"error\":\"run_forbidden\",\"message\":\"run t-1 belongs to acme\"}";
@@ -116,6 +121,87 @@ fn a_request_is_json_a_body_or_a_whole_message() {
         let told = explain(&["--json", "--request", request], FOREIGN);
         assert_eq!(told.json()["answer"]["body"], want, "{request}");
     }
+}
+
+/// Of a body alone, and of a call that is only named, nobody knows the head: it is that of the curl line in the help,
+/// and what comes out is what the proxy makes of that (I-3, F-7).
+#[test]
+fn a_request_without_a_head_names_no_version_as_the_proxy_has_it() {
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t-1"}}"#;
+    let info = r#"{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"VERSION_NOT_SUPPORTED","domain":"a2a-protocol.org","metadata":{"supportedVersions":"1.0"}}"#;
+    let error = |error: &str| {
+        sized(400, &format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{{error},"message":"no"}}}}"#))
+    };
+    let answers = [
+        error(r#""data":{"supportedVersions":["1.0","0.3"],"host":"acme-1"},"code":-32600"#),
+        error(&format!(r#""code":-32001,"data":[{info}]"#)),
+        sized(
+            400,
+            r#"{"error":"interop_version_unsupported","message":"no","details":{"supported":["1.0","0.3"]}}"#,
+        ),
+        error(r#""code":-32004"#),
+        sized(403, r#"{"error":"run_forbidden"}"#),
+    ];
+    let says = Arc::new(Mutex::new(String::new()));
+    let said = says.clone();
+    let host = ScriptedHost::start(move |visit| {
+        while visit.request().is_some() {
+            let answer = said.lock().unwrap().clone();
+            visit.send(answer);
+        }
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), CALL).unwrap();
+    let mut agreed = Vec::new();
+    for versions in ["1.0", "1.0,0.3"] {
+        let mut settings = support::settings(&[host.address]);
+        settings.hosts[0].interfaces = vec![Arc::new(Interface {
+            path: "/a2a".into(),
+            binding: Binding::JsonRpc,
+            versions: versions.split(',').map(str::to_owned).collect(),
+        })];
+        let proxy = Proxy::start_with(settings);
+        for (number, answer) in answers.iter().enumerate() {
+            answer.clone_into(&mut says.lock().unwrap());
+            for header in [None, Some("A2A-Version: 1.0"), Some("A2A-Version: 9.9"), Some("A2A-Version: 0.3")]
+            {
+                let line = header.map_or_else(String::new, |header| format!("{header}\r\n"));
+                let got = proxy.ask(format!(
+                    "POST /a2a HTTP/1.1\r\nHost: h\r\n{line}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{CALL}",
+                    CALL.len()
+                ));
+                let header = header.map(|header| ["--request-header", header]);
+                for call in [
+                    &["--method", "GetTask", "--task", "t-1", "--id", "1"][..],
+                    &["--request", CALL],
+                    &["--request", file.path().to_str().unwrap()],
+                ] {
+                    let common = ["--json", "--versions", versions];
+                    let all = [&common[..], call, header.as_ref().map_or(&[][..], |header| header)].concat();
+                    let told = explain(&all, answer);
+                    let (json, case) = (told.json(), format!("{all:?} {answer}"));
+                    assert_eq!(json["answer"]["status"], got.status(), "{case}: {}", told.out);
+                    assert_eq!(json["answer"]["body"], got.text(), "{case}");
+                    assert_eq!(told.code == 0, got.text() == answer.split("\r\n\r\n").nth(1).unwrap());
+                    let assumed = json["notes"].to_string().contains("without A2A-Version");
+                    assert_eq!(assumed, header.is_none(), "{case}: {}", json["notes"]);
+                }
+                agreed.push((versions, number, header.is_some(), got.json()["error"]["code"].as_i64()));
+            }
+        }
+    }
+    // What silence decides: a version refusal is one, and where 0.3 is offered it passes.
+    for number in 0..2 {
+        assert!(agreed.contains(&("1.0", number, false, Some(-32009))), "{agreed:?}");
+    }
+    assert!(agreed.contains(&("1.0,0.3", 0, false, Some(-32600))), "{agreed:?}");
+    // A head that is known, or a version that is named, needs no note.
+    std::fs::write(file.path(), format!("POST /a2a HTTP/1.1\r\nhost: h\r\n\r\n{CALL}")).unwrap();
+    let path = "/a2a?A2A-Version=1.0";
+    for known in [["--request", file.path().to_str().unwrap()], ["--path", path]] {
+        assert!(!explain(&known, &answers[3]).out.contains("A2A-Version"), "{known:?}");
+    }
+    assert!(explain(&["--path", "/a2a?x=y"], &answers[3]).out.contains("without A2A-Version"));
 }
 
 #[test]
@@ -234,6 +320,120 @@ fn what_cannot_be_read_is_refused_in_one_line() {
     }
 }
 
+/// A device gives bytes for ever, whichever argument names it.
+#[test]
+fn no_file_is_read_without_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, card) = (folder.path().join("a.toml"), folder.path().join("card"));
+    let host = "[[hosts]]\nupstreams = [\"127.0.0.1:9\"]\ncard.max_bytes = 1000\n";
+    std::fs::write(&config, host).unwrap();
+    std::fs::write(&card, " ".repeat(1001)).unwrap();
+    let answer = folder.path().join("answer");
+    std::fs::write(&answer, "{}").unwrap();
+    let (config, answer) = (config.to_str().unwrap(), answer.to_str().unwrap());
+    for arguments in [
+        &["/dev/zero"][..],
+        &[answer, "--request", "/dev/zero"],
+        &[answer, "--config", "/dev/zero"],
+        &[answer, "--config", config, "--card", "/dev/zero"],
+        &[answer, "--config", config, "--card", card.to_str().unwrap()],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_a2a-errata"))
+            .arg("explain")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while child.try_wait().unwrap().is_none() {
+            if std::time::Instant::now() > end {
+                child.kill().unwrap();
+                panic!("{arguments:?} is still read");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{arguments:?}: {told}");
+        assert!(told.contains("bytes") || told.contains("device"), "{arguments:?}: {told}");
+    }
+}
+
+/// Whatever the text and however long: one line that ends, and of a request no word that could be a credential.
+#[test]
+fn what_is_wrong_is_one_short_line_without_a_credential() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(200_000);
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let no_header =
+        file("a", "POST /a2a HTTP/1.1\r\nhost: h\r\nAuthorization Bearer planted\r\n\r\n{}".into());
+    let method = file("b", format!("P({long} /a2a HTTP/1.1\r\n\r\n"));
+    let target = file("c", format!("POST /a2a^{long}?key=planted HTTP/1.1\r\nhost: h\r\n\r\n{{}}"));
+    let entry = |request: Value, status: Value| {
+        json!({"log": {"entries": [{"request": request, "response": {"status": status}}]}}).to_string()
+    };
+    let har = |method: &str, url: String, status: Value| entry(json!({"method": method, "url": url}), status);
+    let name = format!("/no\n{}", "y".repeat(3000));
+    for (arguments, stdin, says) in [
+        (
+            &["--request", "POST /a2a HTTP/1.1\nauthorization: planted\n\n{}"][..],
+            String::new(),
+            "write a whole request to a file",
+        ),
+        (&["--request", "a\rplanted"], String::new(), "neither JSON nor the name of a file"),
+        (&["--request", &no_header], "{}".into(), "line 3 of it is no header"),
+        (&["--request", &method], "{}".into(), "is no method"),
+        (&["--request", &target], "{}".into(), "is no request target"),
+        (&[&name], String::new(), "cannot read /no\\u{a}y"),
+        (&[], format!("HTTP/1.1{long}"), "is no status line"),
+        (&[], format!("HTTP/1.1 200 OK\r\n{long}\r\n\r\n"), "is no header"),
+        (&[], har(&format!("P({long}"), "http://a/".into(), json!(404)), "is no method"),
+        (&[], har("GET", format!("ftp://a/{long}?planted"), json!(404)), "is no URL"),
+        (&[], har("GET", "http://a/".into(), json!(long)), "entry 1 of the HAR file cannot be read"),
+    ] {
+        let told = explain(arguments, &stdin);
+        let shown: String = told.err.chars().take(2000).collect();
+        assert_eq!((told.code, told.err.lines().count()), (2, 1), "{shown}");
+        assert!(told.err.contains(says) && told.err.len() < 700, "{says}: {shown}");
+        assert!(!told.err.contains("planted"), "{shown}");
+    }
+}
+
+/// A query may hold a key. That there is one tells entries apart.
+#[test]
+fn the_list_of_a_har_file_shows_no_query() {
+    let entry = |method: &str, url: &str| json!({"request": {"method": method, "url": url}, "response": {"status": 404}});
+    let har = json!({"log": {"entries": [
+        entry("GET", "https://a.example/x?key=planted"),
+        entry("GET", "https://u:planted@a.example/x#planted"),
+        entry("a\nb", "https://a.example/y"),
+        entry("GET", &format!("data:text/html,{}", "x".repeat(100_000))),
+    ]}});
+    let told = explain(&[], har.to_string());
+    assert!(told.code == 2 && !told.err.contains("planted"), "{}", told.err);
+    assert!(
+        told.err.contains("\n  1 GET https://a.example/x?… -> 404\n  2 GET https://a.example/x#… -> 404\n")
+    );
+    assert_eq!(told.err.lines().count(), 5, "{}", told.err);
+    assert!(told.err.len() < 800, "{}", told.err);
+}
+
+/// Ids below zero are numbers as any other.
+#[test]
+fn an_id_below_zero_is_no_flag() {
+    for id in ["-1", "-0.5", "-1e3"] {
+        let told = explain(&["--json", "--method", "GetTask", "--task", "-7", "--id", id], FOREIGN);
+        let want = NOT_FOUND.replace("\"id\":1", &format!("\"id\":{id}")).replace("\"t-1\"", "\"-7\"");
+        assert_eq!((told.code, &told.json()["answer"]["body"]), (1, &json!(want)), "{}", told.err);
+    }
+}
+
 /// What a host sends must not order the terminal about.
 #[test]
 fn control_characters_stay_in_the_answer() {
@@ -308,6 +508,24 @@ fn the_last_of_several_heads_is_the_answers() {
             assert_eq!(told.code, 1, "{before}: {}", told.err);
             assert_eq!(told.json()["reason"], "TASK_NOT_FOUND", "{before}: {}", told.out);
         }
+    }
+    // So does one that was saved with its body.
+    for (before, notes) in [
+        ("HTTP/1.1 302 Found\r\nlocation: /b\r\ncontent-length: 5\r\n\r\nmoved", 0),
+        ("HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Digest\r\ncontent-length: 2\r\n\r\n{}", 0),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 1),
+    ] {
+        let saved = format!("HTTP/1.1 100 Continue\r\n\r\n{before}{last}");
+        let told = explain(&["--json", "--method", "GetTask", "--task", "t"], &saved);
+        let all = told.json();
+        assert_eq!((told.code, &all["reason"]), (1, &json!("TASK_NOT_FOUND")), "{before}: {}", told.out);
+        let count =
+            all["notes"].to_string().matches("there are 2 answers in it, and the last is taken").count();
+        assert_eq!(count, notes, "{before}: {}", all["notes"]);
+        // On the wire, what comes after an answer is none of it; nobody follows a 200.
+        let told = explain(&["--json", "--method", "GetTask", "--task", "t", "--wire"], &saved);
+        let reason = if notes == 0 { "TASK_NOT_FOUND" } else { "INTERNAL_ERROR" };
+        assert_eq!(told.json()["reason"], reason, "{before}: {}", told.out);
     }
     // A body that begins like a head is a body, and a head alone is no answer.
     for body in ["HTTP/2 is required", "HTTP/1.1 404 Not Found\r\n\r\n"] {

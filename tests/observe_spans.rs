@@ -141,6 +141,25 @@ fn nobody_waits_for_a_collector() {
     }
 }
 
+/// The headers may hold a credential: they are for the collector that was named.
+#[test]
+fn a_collector_that_sends_on_is_not_followed() {
+    let host = ScriptedHost::saying_once(sized(200, ERROR));
+    let thief = ScriptedHost::saying(sized(200, ""));
+    let moved = ScriptedHost::saying(format!(
+        "HTTP/1.1 302 X\r\nLocation: http://localhost:{}/steal\r\nContent-Length: 0\r\n\r\n",
+        thief.address.port()
+    ));
+    let headers = [("A2A_ERRATA_TRACES__HEADERS", "x-api-key: planted")];
+    let traced = traced(&host, &format!("http://{}", moved.address), &headers);
+    assert!(traced.call("01").starts_with("HTTP/1.1 200"));
+    eventually(
+        || ask(traced.admin, "GET /metrics").contains(r#"span_batches_total{result="lost"}"#),
+        || "not counted".into(),
+    );
+    assert_eq!(thief.connections(), 0);
+}
+
 #[test]
 fn a_bad_collector_or_header_is_refused_without_repeating_a_secret() {
     for (key, value, says) in [

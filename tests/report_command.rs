@@ -110,6 +110,99 @@ fn a_user_in_the_url_is_sent_as_basic() {
     }
 }
 
+/// What is sent may be a credential: it is for nobody but whom was named, and 3xx is an answer like another.
+#[test]
+fn no_redirect_is_followed() {
+    let (thief, stolen) = proxy(&report(vec![clean()]));
+    for status in [301, 302, 303, 307, 308] {
+        for to in [format!("http://localhost:{}/steal?key=planted", thief.address.port()), "/steal".into()] {
+            let moved = ScriptedHost::saying(format!(
+                "HTTP/1.1 {status} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"
+            ));
+            let address = moved.address.to_string();
+            for named in [&["report", &address][..], &["report", "--prometheus", &address]] {
+                let output = run(&[named, &["--header", "X-Api-Key: planted"]].concat(), &[]);
+                let told = text(&output.stderr);
+                assert_eq!((code(&output), told.lines().count()), (2, 1), "{status}: {told}");
+                let place = to.split('?').next().unwrap();
+                let says = format!("answers with HTTP status {status} and sends on to {place}");
+                assert!(told.contains(&says) && told.contains("not followed"), "{told}");
+                assert!(told.contains(&address) && !told.contains("planted"), "{told}");
+            }
+            let key = ("x-api-key".to_owned(), "planted".to_owned());
+            let asked = moved.requests();
+            assert!(asked.len() == 2 && asked.iter().all(|request| request.headers.contains(&key)));
+        }
+    }
+    assert_eq!(thief.connections(), 0);
+    assert_eq!(code(&run(&["report", &stolen], &[])), 0);
+}
+
+/// A proxy says any number and any name; what comes of it is a verdict or a line, and no end of the process.
+#[test]
+fn any_number_and_any_name_is_told() {
+    let both = |change: &dyn Fn(&mut Report)| {
+        let mut report = report_of(vec![repaired()]);
+        change(&mut report);
+        let text = serde_json::to_string(&report).unwrap();
+        [proxy(&text), proxy(&text)]
+    };
+    let lane = |change: &dyn Fn(&mut Interface)| both(&|report| change(&mut report.hosts[0].interfaces[0]));
+    let addresses =
+        json!([{"upstream": "u", "address": "a", "state": "healthy", "weight": 1, "in_flight": u64::MAX}]);
+    let mut told = vec![
+        both(&|report| report.hosts[0].addresses = serde_json::from_value(addresses.clone()).unwrap()),
+        both(&|report| report.hosts[0].card_age = Some(f64::MAX)),
+        lane(&|lane| {
+            (lane.repairs, lane.right_errors) = (u64::MAX, u64::MAX);
+            (lane.clean_answers, lane.clean_errors) = (u64::MAX, u64::MAX);
+            lane.responses.insert("passed".into(), u64::MAX);
+            lane.rules[0].count = u64::MAX;
+            for counts in
+                [&mut lane.faults, &mut lane.dropped, &mut lane.collapsed, &mut lane.upstream_failures]
+            {
+                counts.insert("x".into(), u64::MAX);
+            }
+        }),
+    ];
+    for time in [i64::MIN, -1, 0, i64::MAX] {
+        told.push(both(&|report| (report.now, report.started) = (time, time)));
+        told.push(lane(&|lane| (lane.since, lane.mode_since) = (time, time)));
+        told.push(lane(&|lane| (lane.last_repair, lane.last_rewrite) = (Some(time), Some(time))));
+    }
+    let name = "n".repeat(70_000);
+    told.push(both(&|report| report.hosts[0].name.clone_from(&name)));
+    told.push(lane(&|lane| lane.interface.clone_from(&name)));
+    told.push(lane(&|lane| lane.mode.clone_from(&name)));
+    told.push(lane(&|lane| lane.rules[0].rule.clone_from(&name)));
+    for [(_one, first), (_other, second)] in &told {
+        for more in [&[][..], &["--json"]] {
+            let output = run(&[&["report", first, second], more].concat(), &[]);
+            let errors = text(&output.stderr);
+            assert!([0, 1].contains(&code(&output)) && errors.is_empty(), "{errors}");
+        }
+    }
+    // All rows are as wide as the widest.
+    let output = run(&["report", &told[told.len() - 3][0].1], &[]);
+    let wide = text(&output.stdout).lines().next().unwrap().chars().count();
+    assert!(wide < 250, "{wide}");
+}
+
+/// What a report or a Prometheus says of itself fills no screen.
+#[test]
+fn an_error_is_a_line_that_ends() {
+    let long = "x".repeat(100_000);
+    let (_a, torn) = proxy(&json!({"format": 1, "version": "1", "started": long}).to_string());
+    let (_b, refuses) = proxy(&json!({"status": "error", "error": long}).to_string());
+    let url = format!("http://127.0.0.1:1/{long}?key=planted");
+    for arguments in [&[&*torn][..], &["--prometheus", &refuses], &[&url], &["--prometheus", &url]] {
+        let output = run(&[&["report"], arguments].concat(), &[]);
+        let told = text(&output.stderr);
+        assert_eq!((code(&output), told.lines().count()), (2, 1));
+        assert!(told.len() < 700 && !told.contains("planted"), "{}", told.len());
+    }
+}
+
 /// Whatever cannot be read is one line on stderr and exit code 2; the rest is told all the same.
 #[test]
 fn errors_are_one_line_and_2() {
@@ -129,6 +222,7 @@ fn errors_are_one_line_and_2() {
     let broken =
         ScriptedHost::saying_once("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"for\r\n");
     let mute = ScriptedHost::saying_once("");
+    let odd = ScriptedHost::saying(&b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe"[..]);
     for (bad, says) in [
         (cut.address.to_string().as_str(), "the answer breaks off before its end"),
         (&broken.address.to_string(), "the answer breaks off before its end"),
@@ -140,7 +234,10 @@ fn errors_are_one_line_and_2() {
         (&failing.address.to_string(), "HTTP status 503"),
         (&hangs.address.to_string(), "took too long"),
         (&nobody, "nothing listens there"),
+        (&format!("https://{}", hangs.address), "took too long to answer; is it http://?"),
+        (&odd.address.to_string(), "the answer cannot be read as text"),
         ("ftp://a", "is no address"),
+        ("http://127.0.0.1:1/?key=planted", "\"http://127.0.0.1:1/?…\" is no address"),
     ] {
         let output = run(&["report", "--timeout", "1", bad, &good], &[]);
         let errors = text(&output.stderr);

@@ -186,8 +186,12 @@ fn merged(mut processes: Vec<Process>) -> Vec<Process> {
 }
 
 fn asked(address: &str, more: &[&str]) -> Output {
+    asked_for("2", address, more)
+}
+
+fn asked_for(days: &str, address: &str, more: &[&str]) -> Output {
     let url = format!("http://{address}");
-    run(&[&["report", "--json", "--clean-days", "2", "--prometheus", &url][..], more].concat(), &[])
+    run(&[&["report", "--json", "--clean-days", days, "--prometheus", &url][..], more].concat(), &[])
 }
 
 #[test]
@@ -276,6 +280,57 @@ fn a_repair_without_a_time_was_just_now() {
     let output = asked(&prometheus.address.to_string(), &[]);
     let lane = summary(&output)["hosts"][0]["interfaces"][0].clone();
     assert_eq!((code(&output), &lane["last_repair"]), (1, &json!(NOW)), "{lane:#}");
+}
+
+/// A Prometheus that is none may say any number: no arithmetic ends the process, and nothing is counted for ever.
+#[test]
+fn any_number_of_a_prometheus_is_told() {
+    let says = |time: &'static str, at: f64, value: &'static str| {
+        ScriptedHost::start(move |visit| {
+            while let Some(request) = visit.request() {
+                let line = request.first_line;
+                let labels = json!({"host": "legacy", "interface": "/a2a", "binding": "JSONRPC",
+                    "outcome": "overflow", "job": "j", "instance": "i"});
+                let again = json!({"host": "legacy", "interface": "/a2a", "binding": "JSONRPC",
+                    "outcome": "conformant"});
+                let (kind, result) = if line.contains("query=time") {
+                    ("scalar", json!([NOW, time]))
+                } else if line.contains("query_range") {
+                    let value = if line.contains("start_time") { value } else { "1" };
+                    let values = json!([[-at, value], [NOW - HOUR, value], [NOW, value], [at, value]]);
+                    ("matrix", json!([{"metric": labels, "values": values}]))
+                } else if line.contains("build_info") {
+                    ("vector", json!([]))
+                } else {
+                    let values =
+                        [labels, again].map(|labels| json!({"metric": labels, "value": [NOW, value]}));
+                    ("vector", json!(values))
+                };
+                let body = json!({"status": "success", "data": {"resultType": kind, "result": result}});
+                visit.send(sized(200, &body.to_string()));
+            }
+        })
+    };
+    let now: &'static str = NOW.to_string().leak();
+    for time in
+        ["-1e300", "-Inf", "+Inf", "NaN", "1e300", "-9223372036854775808", "9223372036854775807", "-1"]
+    {
+        let output = asked(&says(time, 0.0, "1").address.to_string(), &[]);
+        let told = text(&output.stderr);
+        assert_eq!((code(&output), told.lines().count()), (2, 1), "{time}: {told}");
+        assert!(told.contains("no number") || told.contains("its time is none"), "{time}: {told}");
+    }
+    for at in [1e300, 9.3e18, 9e15, 0.0] {
+        for value in ["1e300", "-1e300", "+Inf", "-Inf", "NaN", "9.3e18", "-9.3e18", "18446744073709551615"] {
+            let prometheus = says(now, at, value);
+            let output = asked(&prometheus.address.to_string(), &["--timeout", "5"]);
+            let told = text(&output.stderr);
+            assert!([1, 2].contains(&code(&output)) && !told.contains("panicked"), "{at} {value}: {told}");
+        }
+    }
+    // The longest window there is.
+    let output = asked_for("3650", &says(now, 9e15, "9.3e18").address.to_string(), &[]);
+    assert_eq!(code(&output), 1, "{}", text(&output.stderr));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod demo;
 mod descriptors;
 mod ending;
 mod explain;
+mod input;
 mod output;
 mod pages;
 mod probe;
@@ -42,7 +43,7 @@ const KEPT: u8 = 3;
   a2a-errata check --config /etc/a2a-errata.toml
   a2a-errata run --config /etc/a2a-errata.toml
   a2a-errata probe https://agent.example
-  curl -si https://agent.example/a2a -d @request.json | a2a-errata explain --request request.json")]
+  curl -si https://agent.example/a2a --json @request.json | a2a-errata explain --request request.json")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

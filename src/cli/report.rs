@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::screen::{Screen, clean};
+use super::screen::{Screen, clean, cut};
 use super::{FAILED, REFUSED, output, say};
 use crate::observe::removal::{CLEAN_DAYS, MOST_DAYS};
 use crate::observe::report::{FORMAT, Host, Report};
@@ -107,9 +107,10 @@ pub fn run(args: &Args) -> ExitCode {
     output::print(text.as_bytes(), done)
 }
 
-/// What others wrote, in a line that orders no terminal about.
+/// What others wrote, in a line that orders no terminal about, and ends.
 fn one_line(text: &str) -> String {
-    clean(&text.replace(['\n', '\r'], " "))
+    const MOST: usize = 600;
+    cut(&clean(&text.replace(['\n', '\r'], " ")), MOST)
 }
 
 fn gather(args: &Args) -> Result<Summary, String> {

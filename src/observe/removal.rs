@@ -51,9 +51,11 @@ pub struct Criterion {
 #[must_use]
 pub fn judge(evidence: &Evidence, clean_days: u32) -> Removal {
     let wanted = i64::from(clean_days) * DAY;
-    let watched = (evidence.now - evidence.since).max(0);
+    // The times may be another process's word, and then any number.
+    let since = |time: i64| evidence.now.saturating_sub(time).max(0);
+    let watched = since(evidence.since);
     let clean_since = evidence.last_repair.unwrap_or(evidence.since).max(evidence.since);
-    let clean = (evidence.now - clean_since).max(0);
+    let clean = since(clean_since);
     let mut criteria = vec![
         Criterion {
             name: "interfaces known".into(),
@@ -156,6 +158,18 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_proves_nothing() {
         assert_eq!(missing(&Evidence { since: NOW + 5, ..good() }), ["watched", "clean"]);
+    }
+
+    #[test]
+    fn times_at_the_ends_of_what_there_is_are_judged() {
+        for time in [i64::MIN, i64::MAX] {
+            for other in [i64::MIN, 0, NOW, i64::MAX] {
+                let evidence = Evidence { now: time, since: other, last_repair: Some(other), ..good() };
+                assert_eq!(judge(&evidence, MOST_DAYS).can_go, time > other, "{time} {other}");
+                let evidence = Evidence { now: other, since: time, last_repair: Some(time), ..good() };
+                assert_eq!(judge(&evidence, MOST_DAYS).can_go, other > time, "{time} {other}");
+            }
+        }
     }
 
     #[test]

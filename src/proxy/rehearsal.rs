@@ -15,6 +15,7 @@ use super::service::strip_hop_by_hop;
 use super::settings::{self, Limits, Settings, Timeouts};
 use crate::normalize::{Failure, Interface, Machine, Mode, Outcome, Output, OwnAnswer};
 use crate::observe::Metrics;
+use crate::outbound::shown;
 
 /// How much of a body the machine gets at once; as Pingora reads it.
 const PIECE: usize = 64 << 10;
@@ -103,7 +104,7 @@ pub fn hosts_of(hosts: Vec<settings::Host>) -> Hosts {
 /// When the request cannot be one, or selects no host.
 pub fn rehearse(hosts: &Hosts, question: &Question, told: &Told) -> Result<Rehearsed, String> {
     let mut request = RequestHeader::build(question.method.clone(), question.target.as_bytes(), None)
-        .map_err(|_| format!("{:?} is no request target", question.target))?;
+        .map_err(|_| format!("{:?} is no request target", shown(&question.target)))?;
     for (name, value) in &question.headers {
         request.append_header(name.clone(), value.clone()).map_err(|why| why.to_string())?;
     }

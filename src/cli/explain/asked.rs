@@ -1,18 +1,23 @@
 //! The request that a saved answer answers: from a file, from the command line, or the likeliest one.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::value::RawValue;
 
-use super::saved::{self, Request};
+use super::saved::{self, NoHeader, Request};
 use super::written::decoded;
 use super::{Args, BindingName};
+use crate::cli::input::{self, quoted};
 use crate::config::nearest;
 use crate::normalize::Binding;
-use crate::protocol::a2a::{Operation, Route, plain_path};
+use crate::protocol::a2a::{Operation, Route, percent_decode, plain_path};
 
 /// The task of a call that names one, where nobody says which.
 const SOME_TASK: &str = "task-1";
+/// The header, or query parameter, that names the protocol's version.
+const VERSION: &str = "a2a-version";
 
 /// The request and how it was meant.
 pub struct Asked {
@@ -115,7 +120,14 @@ pub fn put_together(
         let (name, value) = saved::header(line)?;
         request.headers.insert(name, value);
     }
-    let path = request.target.split('?').next().unwrap_or_default();
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    if !request.has_head && !request.headers.contains_key(VERSION) && !names_version(query) {
+        notes.push(
+            "the request's head was not saved: taken as one without A2A-Version, which means 0.3; \
+             --request-header 'A2A-Version: 1.0' says otherwise"
+                .to_owned(),
+        );
+    }
     let base = base_of(path, &request.method);
     let binding = match args.binding {
         Some(BindingName::HttpJson) => Binding::HttpJson,
@@ -126,9 +138,9 @@ pub fn put_together(
     };
     let interface = match binding {
         Binding::JsonRpc => path.strip_suffix('/').unwrap_or(path).to_owned(),
-        Binding::HttpJson => {
-            base.ok_or_else(|| format!("{} {path} is no route of the HTTP+JSON binding", request.method))?
-        }
+        Binding::HttpJson => base.ok_or_else(|| {
+            format!("{} {} is no route of the HTTP+JSON binding", request.method, quoted(path))
+        })?,
     };
     Ok(Asked { request, binding, interface })
 }
@@ -140,12 +152,20 @@ fn read(request: &str, notes: &mut Vec<String>) -> Result<Request, String> {
         target: "/".to_owned(),
         headers: usual_headers(),
         body,
+        has_head: false,
     };
     if request.trim_start().starts_with(['{', '[']) {
         return Ok(of_body(Bytes::copy_from_slice(request.as_bytes())));
     }
+    if request.contains(['\r', '\n']) {
+        // What is in it may be a credential.
+        return Err("--request is neither JSON nor the name of a file; write a whole request to a file, and name that"
+            .to_owned());
+    }
+    let path = Path::new(request);
+    let name = input::named(path);
     let mut bytes =
-        std::fs::read(request).map_err(|why| format!("cannot read the request {request}: {why}"))?;
+        input::read(path, input::MOST).map_err(|why| format!("cannot read the request {name}: {why}"))?;
     if let Some(text) = decoded(&bytes) {
         notes.push(
             "the request's file has a byte order mark or is in UTF-16: taken as if it were plain UTF-8"
@@ -160,17 +180,33 @@ fn read(request: &str, notes: &mut Vec<String>) -> Result<Request, String> {
     if !version.starts_with("HTTP/") {
         return Ok(of_body(bytes.into()));
     }
-    let message = saved::message(&bytes).map_err(|why| format!("the request {request}: {why}"))?;
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| format!("{method:?} is no method"))?;
-    Ok(Request { method, target: (*target).to_owned(), headers: message.headers, body: message.body })
+    let message = saved::message(&bytes).map_err(|NoHeader { number, .. }| {
+        format!("the request {name}: line {number} of it is no header; write NAME: VALUE")
+    })?;
+    let method = Method::from_bytes(method.as_bytes())
+        .map_err(|_| format!("the request {name}: {} is no method", quoted(method)))?;
+    Ok(Request {
+        method,
+        target: (*target).to_owned(),
+        headers: message.headers,
+        body: message.body,
+        has_head: true,
+    })
 }
 
+/// What `curl --json` sends. It names no version, and what nobody is known to have sent is not made up: the rules
+/// that the version decides on (I-3, F-7) would say another thing than the proxy does.
 fn usual_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert("a2a-version", HeaderValue::from_static("1.0"));
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("accept", HeaderValue::from_static("application/json"));
     headers
+}
+
+/// Whether the query says which version it is (I-3).
+fn names_version(query: &str) -> bool {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.any(|(name, value)| percent_decode(name).eq_ignore_ascii_case(VERSION) && !value.is_empty())
 }
 
 /// What was probably asked: the operation of `--method`, or a message that names no task.
@@ -198,20 +234,23 @@ fn likeliest(
     if args.binding == Some(BindingName::HttpJson) {
         let operation = operation.ok_or_else(|| format!("{name:?} is no operation of A2A"))?;
         let (method, target, body) = route_of(operation, task.as_deref());
-        return Ok(Request { method, target, headers, body });
+        return Ok(Request { method, target, headers, body, has_head: false });
     }
     let id = match &args.id {
         Some(id) if serde_json::from_str::<&RawValue>(id).is_ok() => id.clone(),
         Some(id) => {
             // A bare word would be a guess: `7` and `"7"` are two ids.
-            return Err(format!("--id {id:?} is no JSON; a text has quotes of its own: --id '\"abc\"'"));
+            return Err(format!(
+                "--id {} is no JSON; a text has quotes of its own: --id '\"abc\"'",
+                quoted(id)
+            ));
         }
         None => id_of(answer).unwrap_or_else(|| "1".to_owned()),
     };
     let params = params_of(operation, task.as_deref());
     let name = serde_json::Value::from(name);
     let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{name},"params":{params}}}"#);
-    Ok(Request { method: Method::POST, target: "/".to_owned(), headers, body: body.into() })
+    Ok(Request { method: Method::POST, target: "/".to_owned(), headers, body: body.into(), has_head: false })
 }
 
 /// The id that the answer has, as it is written.

@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::saved::{Answer, Request, has_no_body};
+use crate::cli::input::quoted;
+use crate::cli::screen::{clean, cut};
 use crate::outbound::{Typed, shown};
 
 /// An HTTP archive (HAR 1.2), as far as an answer needs it. Browsers fill archives with what is no HTTP at all, so an
@@ -132,7 +134,8 @@ impl Har {
 fn line(number: usize, entry: &RawValue) -> String {
     match serde_json::from_str::<Entry>(entry.get()) {
         Ok(Entry { request: HarRequest { method, url, .. }, response }) => {
-            format!("\n  {number} {method} {} -> {}", shown(&url), response.status)
+            let (method, url) = (clean(&cut(&method, 20)), clean(&shown(&url)));
+            format!("\n  {number} {method} {url} -> {}", response.status)
         }
         Err(_) => format!("\n  {number} (cannot be read)"),
     }
@@ -196,7 +199,7 @@ impl HarResponse {
 impl HarRequest {
     fn read(&self) -> Result<Request, String> {
         let method = Method::from_bytes(self.method.as_bytes())
-            .map_err(|_| format!("{:?} is no method", self.method))?;
+            .map_err(|_| format!("{} is no method", quoted(&self.method)))?;
         let Typed { uri, basic, .. } = Typed::read(&self.url)?;
         let mut headers = har_headers(self.headers.as_ref());
         if let Some(authority) = uri.authority()
@@ -209,6 +212,6 @@ impl HarRequest {
         }
         let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
         let body = self.post_data.as_ref().map_or(Ok(Bytes::new()), HarContent::bytes)?;
-        Ok(Request { method, target, headers, body })
+        Ok(Request { method, target, headers, body, has_head: true })
     }
 }

@@ -8,21 +8,20 @@ mod saved;
 mod show;
 mod written;
 
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use self::asked::Asked;
 pub(super) use self::saved::header;
-use super::screen::{Screen, clean};
-use super::{FAILED, REFUSED, output, run::settings, say};
+use super::screen::{Screen, clean, cut};
+use super::{FAILED, REFUSED, input, output, run::settings, say};
 use crate::config::{self, Flags};
 use crate::normalize::{Binding, Failure, Interface, Verdict};
 use crate::proxy::{self, Ending, Hosts, Question, Rehearsed, Told};
 
-/// Bytes of a saved answer.
-const ANSWER_BYTES: u64 = 256 << 20;
+/// Characters of a line that says what is wrong: some of it is what a file says, of any length.
+const LINE: usize = 600;
 
 /// Turn a saved answer into the normalized one and say why.
 ///
@@ -48,18 +47,18 @@ pub struct Args {
     method: Option<String>,
 
     /// Without a request: its id, as JSON [default: the answer's]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     id: Option<String>,
 
     /// Without a request: the task that it names
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     task: Option<String>,
 
     /// The URL's path and query
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// A header of the request; may be repeated
+    /// A header of the request, such as `A2A-Version: 1.0`; may be repeated
     #[arg(long, value_name = "NAME: VALUE")]
     request_header: Vec<String>,
 
@@ -130,6 +129,9 @@ Examples:
   Over HTTP+JSON:
     a2a-errata explain answer.txt --binding HTTP+JSON --method CancelTask --task t-1
 
+A request of which only the body or nothing was saved has the head that curl sends above: it names no
+A2A-Version, and means 0.3 by that; --request-header 'A2A-Version: 1.0' says otherwise.
+
 Exit code 0: the answer passes as it is. 1: it is rewritten. 2: it cannot be read, or the result not be written.";
 
 /// A saved answer and what becomes of it.
@@ -145,7 +147,7 @@ pub fn run(args: &Args) -> ExitCode {
         Ok(explained) => explained,
         Err(why) => {
             // Some of it is what the file says.
-            let lines: Vec<String> = why.lines().map(clean).collect();
+            let lines: Vec<String> = why.lines().map(|line| cut(&clean(line), LINE)).collect();
             say(&format!("a2a-errata: {}", lines.join("\n")));
             return ExitCode::from(REFUSED);
         }
@@ -204,23 +206,14 @@ fn explain(args: &Args) -> Result<Explained, String> {
 
 /// What to call the answer's source, and its bytes.
 fn read(args: &Args) -> Result<(String, Vec<u8>), String> {
-    let mut bytes = Vec::new();
     let (name, read) = match args.answer.as_deref() {
-        Some(path) if path.as_os_str() != "-" => {
-            let read = std::fs::File::open(path)
-                .and_then(|file| file.take(ANSWER_BYTES + 1).read_to_end(&mut bytes));
-            (path.display().to_string(), read)
-        }
-        _ => (
-            "standard input".to_owned(),
-            std::io::stdin().lock().take(ANSWER_BYTES + 1).read_to_end(&mut bytes),
-        ),
+        Some(path) if path.as_os_str() != "-" => (input::named(path), input::read(path, input::MOST)),
+        _ => ("standard input".to_owned(), input::read_from(std::io::stdin().lock(), input::MOST)),
     };
-    read.map_err(|why| format!("cannot read {name}: {why}"))?;
-    if bytes.len() as u64 > ANSWER_BYTES {
-        return Err(format!("{name} has more than {ANSWER_BYTES} bytes"));
+    match read {
+        Ok(bytes) => Ok((name, bytes)),
+        Err(why) => Err(format!("cannot read {name}: {why}")),
     }
-    Ok((name, bytes))
 }
 
 /// The configured hosts, or one with just this interface.
@@ -251,11 +244,13 @@ fn hosts(args: &Args, asked: &Asked, notes: &mut Vec<String>) -> Result<Hosts, S
     for host in settings.hosts.iter_mut().filter(|host| host.interfaces.is_empty()) {
         match &args.card {
             Some(path) => {
-                let card = std::fs::read(path)
-                    .map_err(|why| format!("cannot read the card {}: {why}", path.display()))?;
-                host.interfaces = host
-                    .interfaces_of_card(&card)
-                    .map_err(|why| format!("the card {}: {why}", path.display()))?;
+                let name = input::named(path);
+                // The proxy takes no larger one either.
+                let most = u64::try_from(host.card.max_bytes).unwrap_or(u64::MAX);
+                let card =
+                    input::read(path, most).map_err(|why| format!("cannot read the card {name}: {why}"))?;
+                host.interfaces =
+                    host.interfaces_of_card(&card).map_err(|why| format!("the card {name}: {why}"))?;
             }
             None => notes.push(format!(
                 "the interfaces of host {:?} are left to its card; without --card every A2A call is bound",

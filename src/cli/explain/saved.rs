@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::har;
 use super::written::{self, Written};
+use crate::cli::input::quoted;
 
 /// A message's head and what follows it.
 #[derive(Debug)]
@@ -32,13 +33,15 @@ pub struct Answer {
     pub complete: bool,
 }
 
-/// A request as a HAR file keeps it.
+/// A request as it was sent, as far as that is known.
 #[derive(Debug)]
 pub struct Request {
     pub method: Method,
     pub target: String,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// Its headers were saved with it.
+    pub has_head: bool,
 }
 
 /// What the command line says about the answer.
@@ -122,11 +125,19 @@ pub fn header(line: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value))
 }
 
+/// A line of a head that is no header. What it says may be a credential where it is a request's.
+#[derive(Debug)]
+pub struct NoHeader {
+    /// From 1, which is the request or status line.
+    pub number: usize,
+    pub line: String,
+}
+
 /// Cuts a message into its head and its body. Lines may end with LF alone.
 ///
 /// # Errors
-/// When the head has no end or a line of it is no header.
-pub fn message(bytes: &[u8]) -> Result<Message, String> {
+/// When a line of its head is no header.
+pub fn message(bytes: &[u8]) -> Result<Message, NoHeader> {
     let mut rest = bytes;
     let mut lines = Vec::new();
     let mut is_lf = false;
@@ -148,17 +159,17 @@ pub fn message(bytes: &[u8]) -> Result<Message, String> {
     }
     let mut lines = lines.into_iter();
     let first = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
+    let lines = lines.zip(2..);
     let mut headers = HeaderMap::new();
     // Some tools list HTTP/2's pseudo headers, too.
-    for line in lines.filter(|line| !line.is_empty() && !line.starts_with(b":")) {
+    for (line, number) in lines.filter(|(line, _)| !line.is_empty() && !line.starts_with(b":")) {
         let at = memchr::memchr(b':', line);
         let parsed = at.and_then(|at| {
             let name = HeaderName::from_bytes(line.get(..at)?.trim_ascii()).ok()?;
             Some((name, HeaderValue::from_bytes(line.get(at + 1..)?.trim_ascii()).ok()?))
         });
-        let (name, value) = parsed.ok_or_else(|| {
-            format!("a line of its head is no header: {:?}; write NAME: VALUE", String::from_utf8_lossy(line))
-        })?;
+        let (name, value) =
+            parsed.ok_or_else(|| NoHeader { number, line: String::from_utf8_lossy(line).into_owned() })?;
         headers.append(name, value);
     }
     Ok(Message { first, headers, body: Bytes::copy_from_slice(rest), is_lf })
@@ -166,19 +177,17 @@ pub fn message(bytes: &[u8]) -> Result<Message, String> {
 
 /// `curl -i` output. Interim answers, and those that a redirect or a proxy gave before, come first.
 fn of_message(written: &Written<'_>, said: &Said<'_>, notes: &mut Vec<String>) -> Result<Answer, String> {
-    let mut message = message(&written.bytes)?;
+    let head = |bytes: &[u8]| {
+        message(bytes).map_err(|NoHeader { line, .. }| {
+            format!("a line of its head is no header: {}; write NAME: VALUE", quoted(&line))
+        })
+    };
+    let mut message = head(&written.bytes)?;
     let mut status = status_of(&message.first)?;
     let mut others = 0;
-    while begins_with_status_line(&message.body) {
-        let is_interim = is_before_another(&message, status);
-        // Two answers, one after the other: what has no body ends with its head.
-        let is_over = !said.wire
-            && (has_no_body(status, false) || length_of(&message.headers).is_some_and(|length| length == 0));
-        if !is_interim && !is_over {
-            break;
-        }
-        others += usize::from(!is_interim);
-        message = self::message(&message.body)?;
+    while let Some(next) = another(&message, status, said.wire) {
+        others += usize::from(!is_before_another(&message, status));
+        message = head(message.body.get(next..).unwrap_or_default())?;
         status = status_of(&message.first)?;
     }
     if others > 0 {
@@ -187,6 +196,20 @@ fn of_message(written: &Written<'_>, said: &Said<'_>, notes: &mut Vec<String>) -
     let Message { mut headers, body, is_lf, .. } = message;
     said.overrule(&mut status, &mut headers)?;
     framed(status, headers, body, said, written.is_converted || is_lf, notes)
+}
+
+/// Where in its body the next answer begins, if there is one.
+fn another(message: &Message, status: StatusCode, is_wire: bool) -> Option<usize> {
+    let begins = |at: usize| message.body.get(at..).is_some_and(begins_with_status_line);
+    let length = length_of(&message.headers);
+    let is_passing = is_before_another(message, status);
+    if begins(0) {
+        // Two answers, one after the other: what has no body ends with its head.
+        let is_over = !is_wire && (has_no_body(status, false) || length == Some(0));
+        return (is_passing || is_over).then_some(0);
+    }
+    // One with a body of its own. On the wire a host may have sent too much, and the proxy leaves that out.
+    length.filter(|length| (is_passing || !is_wire) && begins(*length))
 }
 
 /// Whether another answer comes after it: an interim one, one of a proxy on the way, or one that curl followed, tried
@@ -291,7 +314,7 @@ fn framed(
 fn status_of(first: &str) -> Result<StatusCode, String> {
     let status = first.split_ascii_whitespace().nth(1);
     let status = status.and_then(|status| StatusCode::from_bytes(status.as_bytes()).ok());
-    status.ok_or_else(|| format!("{first:?} is no status line"))
+    status.ok_or_else(|| format!("{} is no status line", quoted(first)))
 }
 
 /// The bytes in the chunks and whether the last one came; `None` when they are no chunks. `is_lf`: lines may end
@@ -435,7 +458,7 @@ mod tests {
         );
         let two = format!(r#"{{"log":{{"entries":[{},{}]}}}}"#, entry("/a"), entry("/b"));
         let why = read(two.as_bytes(), &Said::default(), &mut Vec::new()).unwrap_err();
-        assert!(why.contains("--entry") && why.contains("2 POST https://a.example/b?x=1 -> 403"), "{why}");
+        assert!(why.contains("--entry") && why.contains("2 POST https://a.example/b?… -> 403"), "{why}");
         let second = Said { entry: Some(2), ..Said::default() };
         assert_eq!(read(two.as_bytes(), &second, &mut Vec::new()).unwrap().1.unwrap().target, "/b?x=1");
         assert!(read(br#"{"log":{"entries":[{}]}}"#, &Said::default(), &mut Vec::new()).is_err());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, LOCATION};
 use http::{HeaderName, HeaderValue};
 use ureq::Agent;
 
@@ -42,8 +42,18 @@ impl Client {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let mut answer = request.call().map_err(|error| fail(cause(&error)))?;
+        let mut answer = request.call().map_err(|error| {
+            // One that speaks no TLS may wait for the rest of what it takes for a request.
+            let waits = matches!(error, ureq::Error::Timeout(_)) && base.uri.scheme_str() == Some("https");
+            fail(cause(&error) + if waits { "; is it http://?" } else { "" })
+        })?;
         let status = answer.status().as_u16();
+        if let (300..=399, Some(to)) = (status, answer.headers().get(LOCATION)) {
+            let to = outbound::shown(&String::from_utf8_lossy(to.as_bytes()));
+            return Err(fail(format!(
+                "answers with HTTP status {status} and sends on to {to}, which is not followed"
+            )));
+        }
         let body = answer.body_mut().with_config().limit(BODY_MAX).read_to_string();
         if status != 200 {
             return Err(fail(format!("answers with HTTP status {status}")));
@@ -64,6 +74,9 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 /// What went wrong once the answer had begun.
 fn cause_within(error: &ureq::Error) -> String {
     match error {
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            "the answer cannot be read as text".to_owned()
+        }
         ureq::Error::Io(_) | ureq::Error::Protocol(_) => "the answer breaks off before its end".to_owned(),
         error => cause(error),
     }

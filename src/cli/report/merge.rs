@@ -30,7 +30,7 @@ pub fn proxies<'a>(reports: impl IntoIterator<Item = &'a [Host]>) -> Vec<Host> {
             };
             match known.addresses.iter_mut().find(is_it) {
                 Some(known) => {
-                    known.in_flight += address.in_flight;
+                    known.in_flight = known.in_flight.saturating_add(address.in_flight);
                     if known.state == AddressState::Healthy {
                         // One that any of them has trouble with.
                         known.state = address.state;
@@ -146,10 +146,10 @@ fn add(known: &mut Interface, other: Interface) {
     known.mode_since = known.mode_since.max(other.mode_since);
     known.last_rewrite = known.last_rewrite.max(other.last_rewrite);
     known.last_repair = known.last_repair.max(other.last_repair);
-    known.repairs += other.repairs;
-    known.right_errors += other.right_errors;
-    known.clean_answers += other.clean_answers;
-    known.clean_errors += other.clean_errors;
+    more(&mut known.repairs, other.repairs);
+    more(&mut known.right_errors, other.right_errors);
+    more(&mut known.clean_answers, other.clean_answers);
+    more(&mut known.clean_errors, other.clean_errors);
     sum(&mut known.responses, other.responses);
     sum(&mut known.faults, other.faults);
     sum(&mut known.dropped, other.dropped);
@@ -157,15 +157,20 @@ fn add(known: &mut Interface, other: Interface) {
     sum(&mut known.upstream_failures, other.upstream_failures);
     for RuleCount { rule, says, count } in other.rules {
         match known.rules.iter_mut().find(|known| known.rule == rule) {
-            Some(known) => known.count += count,
+            Some(known) => more(&mut known.count, count),
             None => known.rules.push(RuleCount { rule, says, count }),
         }
     }
 }
 
+/// Counts are what proxies say, and may be as large as any number.
+fn more(known: &mut u64, other: u64) {
+    *known = known.saturating_add(other);
+}
+
 fn sum(known: &mut BTreeMap<String, u64>, other: BTreeMap<String, u64>) {
     for (name, count) in other {
-        *known.entry(name).or_default() += count;
+        more(known.entry(name).or_default(), count);
     }
 }
 

@@ -25,17 +25,21 @@ impl Series {
         self.labels.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "counts and times, far below what a float holds exactly"
-    )]
     fn whole(&self) -> i64 {
-        self.value.round() as i64
+        whole(self.value)
     }
 
     fn count(&self) -> u64 {
         u64::try_from(self.whole()).unwrap_or_default()
     }
+}
+
+/// A count or a time. Those that there are lie far below what a float holds exactly; what is beyond becomes the last
+/// number that is, of which sums and differences fit as well.
+#[expect(clippy::cast_possible_truncation, reason = "within what a float holds exactly")]
+fn whole(value: f64) -> i64 {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    value.round().clamp(-EXACT, EXACT) as i64
 }
 
 #[derive(Deserialize)]
@@ -84,6 +88,8 @@ pub struct Memory {
 /// Steps that are asked for at once.
 const STEPS_AT_ONCE: i64 = 960;
 const DAY: i64 = 86_400;
+/// The last second of the year 9999.
+const LAST: i64 = 253_402_300_799;
 
 /// Every host it knows, and its time.
 ///
@@ -94,6 +100,9 @@ pub fn memory(client: &Client, base: &Typed, clean_days: u32) -> Result<Memory, 
     let ask = |query: &str| source.ask(query);
     let days = clean_days.max(1);
     let now = ask("time()")?.first().map(Series::whole).ok_or_else(|| source.none("is no Prometheus"))?;
+    if !(0..=LAST).contains(&now) {
+        return Err(source.none("its time is none"));
+    }
     let from = now - i64::from(days) * DAY;
     let seen = source.steps(
         "count by (host, interface, job, instance) (count_over_time(a2a_errata_repairs_total[15m]))",
@@ -239,16 +248,16 @@ pub fn memory(client: &Client, base: &Typed, clean_days: u32) -> Result<Memory, 
 
 /// What the counts say of what was right.
 fn conclude(interface: &mut Interface, now: i64) {
-    let (conformant, written) =
-        (interface.count("conformant"), interface.count("rewritten") + interface.count("overflow"));
+    let count = |outcome: &str| interface.count(outcome);
+    let (conformant, written) = (count("conformant"), count("rewritten").saturating_add(count("overflow")));
     // What was written anew without need was right.
-    interface.clean_errors = conformant + written.saturating_sub(interface.repairs);
+    interface.clean_errors = conformant.saturating_add(written.saturating_sub(interface.repairs));
     if interface.repairs > 0 && interface.last_repair.is_none() {
         // Counted, but not when: it may have been just now.
         interface.last_repair = Some(now);
     }
     interface.right_errors = interface.clean_errors;
-    interface.clean_answers = interface.count("passed") + interface.clean_errors;
+    interface.clean_answers = interface.count("passed").saturating_add(interface.clean_errors);
 }
 
 /// Targets that are down and were a proxy within the window, or are in a job of nothing but proxies.
@@ -304,7 +313,9 @@ impl Source<'_> {
         // A scalar, such as the time, is no list of series.
         if data.result_type == "scalar" {
             let value = data.result.get(1).and_then(Value::as_str).and_then(|text| text.parse().ok());
-            let value = value.ok_or_else(|| self.none("the answer is no number"))?;
+            let value = value
+                .filter(|value: &f64| value.is_finite())
+                .ok_or_else(|| self.none("the answer is no number"))?;
             return Ok(vec![Series { labels: serde_json::Map::new(), value }]);
         }
         let list: Vec<Vector> = self.list(data, "vector")?;
@@ -330,8 +341,9 @@ impl Source<'_> {
             }
             for one in list {
                 let values = one.values.into_iter().filter_map(|(at, value)| {
-                    let value = Series { labels: serde_json::Map::new(), value: value.parse().ok()? };
-                    Some((Series { labels: serde_json::Map::new(), value: at }.whole(), value.whole()))
+                    let value: f64 = value.parse().ok().filter(|value: &f64| value.is_finite())?;
+                    // What was not asked for is no step of the window, and what is between may be any length.
+                    Some((whole(at), whole(value))).filter(|(at, _)| (start..=end).contains(at))
                 });
                 let key = serde_json::to_string(&one.metric).unwrap_or_default();
                 let run = runs.entry(key).or_insert(Run { labels: one.metric, values: BTreeMap::new() });

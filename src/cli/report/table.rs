@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 
 use super::merge::EVERYTHING_READ;
-use crate::cli::screen::clean;
+use crate::cli::screen::{clean, cut, pad};
 use crate::observe::removal::span;
 use crate::observe::report::{Host, Interface};
+
+/// Characters of a cell. All rows are as wide as the widest, and a name may be of any length.
+const CELL: usize = 80;
 
 /// A table of every interface, and below each one that is still needed, why.
 ///
@@ -28,11 +31,7 @@ pub fn print(hosts: &[Host], is_whole: bool, colour: bool) -> String {
         }
     }
     let line = |cells: &[String; 5]| {
-        let mut text = String::new();
-        for (cell, width) in cells.iter().zip(widths) {
-            _ = write!(text, "{cell:width$}  ");
-        }
-        text
+        cells.iter().zip(widths).map(|(cell, width)| pad(cell, width) + "  ").collect::<String>()
     };
     let mut text = format!("{}VERDICT\n", paint("1", &line(&titles.map(str::to_owned))));
     for (_, interface, cells) in &rows {
@@ -67,7 +66,7 @@ pub fn print(hosts: &[Host], is_whole: bool, colour: bool) -> String {
         } else {
             "its agent card could not be used yet, so no interface of it is known and nothing is proved"
         };
-        _ = writeln!(text, "{}: {} {why}", clean(&host.name), paint("31", "✗"));
+        _ = writeln!(text, "{}: {} {why}", cut(&clean(&host.name), CELL), paint("31", "✗"));
     }
     let go = hosts.iter().filter(|host| host.can_go).count();
     _ = writeln!(text, "\n{}", closing(go, hosts.len(), is_whole));
@@ -81,7 +80,8 @@ fn cells(host: &Host, interface: &Interface) -> [String; 5] {
         format!("({})", interface.interface)
     };
     let clean_for = span(interface.removal.clean_seconds);
-    [clean(&host.name), clean(&name), clean(&interface.mode), interface.repairs.to_string(), clean_for]
+    [&host.name, &name, &interface.mode, &interface.repairs.to_string(), &clean_for]
+        .map(|cell| cut(&clean(cell), CELL))
 }
 
 fn closing(go: usize, all: usize, is_whole: bool) -> String {
