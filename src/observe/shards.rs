@@ -81,7 +81,7 @@ impl Collector for ShardedHistogram {
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families = self.0.first.0.collect();
         let all = self.0.iter().map(prometheus::core::Metric::metric);
-        let counts = all.map(|metric| metric.get_histogram().clone()).reduce(sum);
+        let counts = all.map(|metric| metric.get_histogram().clone()).reduce(|one, other| sum(one, &other));
         if let (Some(family), Some(counts)) = (families.first_mut(), counts) {
             let mut metric = Metric::default();
             metric.set_histogram(counts);
@@ -92,7 +92,7 @@ impl Collector for ShardedHistogram {
 }
 
 /// Of two histograms with the same buckets.
-fn sum(mut one: Counts, other: Counts) -> Counts {
+fn sum(mut one: Counts, other: &Counts) -> Counts {
     let mut buckets = one.get_bucket().to_vec();
     for (bucket, more) in buckets.iter_mut().zip(other.get_bucket()) {
         bucket.set_cumulative_count(bucket.cumulative_count() + more.cumulative_count());
@@ -166,7 +166,8 @@ mod tests {
         });
         let families = histogram.collect();
         let counts = families[0].get_metric()[0].get_histogram();
-        let of_buckets: Vec<_> = counts.get_bucket().iter().map(|b| b.cumulative_count()).collect();
+        let of_buckets: Vec<_> =
+            counts.get_bucket().iter().map(prometheus::proto::Bucket::cumulative_count).collect();
         let each = u64::from(THREADS);
         assert_eq!((of_buckets, counts.get_sample_count()), (vec![0, each], 2 * each));
         assert!((counts.get_sample_sum() - 2.5 * f64::from(THREADS)).abs() < 1e-9);
