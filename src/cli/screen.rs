@@ -140,18 +140,24 @@ pub fn cut(text: &str, width: usize) -> String {
 /// first one's indentation.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
-    let indent: String = text.chars().take_while(|c| *c == ' ').take(width / 2).collect();
+    let all: Vec<char> = text.chars().collect();
+    let indent: String = all.iter().take_while(|c| **c == ' ').take(width / 2).collect();
+    let by = indent.chars().count();
     let mut lines = Vec::new();
-    let mut rest: Vec<char> = text.chars().collect();
-    while rest.len() > width {
-        let filled = indent.chars().count() + 1;
-        let at =
-            rest.iter().take(width + 1).rposition(|c| *c == ' ').filter(|at| *at >= filled).unwrap_or(width);
-        let tail = rest.split_off(at);
-        lines.push(rest.iter().collect::<String>().trim_end().to_owned());
-        rest = indent.chars().chain(tail.into_iter().skip_while(|c| *c == ' ')).collect();
+    // Each letter is looked at once or twice, however long the text is: a host may have written it.
+    let mut rest = all.as_slice();
+    // The first line has its indentation itself; a break within that would be none.
+    let (mut before, mut room, mut filled) = ("", width, by + 1);
+    while rest.len() > room {
+        let near = rest.get(..=room).unwrap_or(rest);
+        let at = near.iter().rposition(|c| *c == ' ').filter(|at| *at >= filled).unwrap_or(room);
+        let (line, tail) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+        lines.push(format!("{before}{}", line.iter().collect::<String>()).trim_end().to_owned());
+        let blanks = tail.iter().take_while(|c| **c == ' ').count();
+        rest = tail.get(blanks..).unwrap_or_default();
+        (before, room, filled) = (&indent, width - by, 1);
     }
-    lines.push(rest.into_iter().collect());
+    lines.push(format!("{before}{}", rest.iter().collect::<String>()));
     lines
 }
 
@@ -169,6 +175,19 @@ mod tests {
                 assert!(line.chars().count() <= width.max(8), "{width}: {line}");
             }
         }
+    }
+
+    /// A line of megabytes, with blanks or without, is broken in a moment.
+    #[test]
+    fn long_lines_are_wrapped_in_linear_time() {
+        let began = std::time::Instant::now();
+        for text in ["v".repeat(4 << 20), "v ".repeat(2 << 20), format!("  {}", " ".repeat(4 << 20))] {
+            let lines = wrap(&text, 80);
+            assert!(lines.iter().all(|line| line.chars().count() <= 80));
+            let kept = |text: &str| text.chars().filter(|c| *c == 'v').count();
+            assert_eq!(lines.iter().map(|line| kept(line)).sum::<usize>(), kept(&text));
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::server::{Called, Repertoire, Request, Said, Server};
 use super::{Answer, Framing, INTERFACE, REST_INTERFACE};
 use crate::normalize::Binding;
 use crate::protocol::a2a::{A2aError, DOMAIN, OPENWOP_DOMAIN, Operation, Route};
-use crate::protocol::google_rpc::{BAD_REQUEST, ERROR_INFO, status_word};
+use crate::protocol::google_rpc::{BAD_REQUEST, ERROR_INFO, QUOTA_FAILURE, RETRY_INFO, status_word};
 
 /// A finished task of the caller's.
 pub const OWN_TASK: &str = "t-4f1d9c02";
@@ -86,6 +86,8 @@ sabotages! {
     Charset = "charset", "errors say they are JSON in Latin-1";
     StatusOfError = "status-of-error", "errors over JSON-RPC leave with their HTTP status, over HTTP+JSON with 200";
     DebugInfo = "debug-info", "every A2A error has a DebugInfo";
+    DetailOwner = "detail-owner", "every A2A error has a QuotaFailure that names somebody";
+    DetailText = "detail-text", "every A2A error has a RetryInfo whose delay is a sentence";
     ExtraMember = "extra-member", "the error of an unknown method has a member more";
     NullDetails = "null-details", "the details of an unknown method's error are null";
     StatusWord = "status-word", "an unknown method over HTTP+JSON: UNKNOWN is the Status's word";
@@ -94,6 +96,7 @@ sabotages! {
     MessageOwner = "message-owner", "\"not found\" says whose the task is not";
     MessagePath = "message-path", "messages tell a file's path";
     Cookie = "cookie", "\"not found\" sets a cookie";
+    OwnerHeader = "owner-header", "\"not found\" has a header Task-Owner";
 }
 
 /// The running host; it stops when this is dropped.
@@ -206,6 +209,19 @@ impl Problem {
         if let (true, Some(list)) = (has(Sabotage::DebugInfo), details.as_array_mut()) {
             list.push(json!({"@type": "type.googleapis.com/google.rpc.DebugInfo", "detail": "model.rs"}));
         }
+        let is_a2a = A2aError::from_code(self.code).is_some();
+        let more = match model.sabotage {
+            Some(Sabotage::DetailOwner) if is_a2a => Some(
+                json!({"@type": QUOTA_FAILURE, "violations": [{"subject": "bob@acme.corp", "description": "Used up"}]}),
+            ),
+            Some(Sabotage::DetailText) if is_a2a => {
+                Some(json!({"@type": RETRY_INFO, "retryDelay": "ask bob"}))
+            }
+            _ => None,
+        };
+        if let (Some(more), Some(list)) = (more, details.as_array_mut()) {
+            list.push(more);
+        }
         if let (true, Some(metadata)) = (has(Sabotage::MetadataNumber), details.pointer_mut("/0/metadata")) {
             *metadata = json!({"attempt": 3});
         }
@@ -251,6 +267,9 @@ impl Problem {
         }
         if has(Sabotage::Cookie) && self.code == A2aError::TaskNotFound.code() {
             answer = answer.header("set-cookie", "s=1");
+        }
+        if has(Sabotage::OwnerHeader) && self.code == A2aError::TaskNotFound.code() {
+            answer = answer.header("task-owner", "acme");
         }
         answer
     }

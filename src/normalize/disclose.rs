@@ -23,7 +23,7 @@ const TOKEN_MAX: usize = 16;
 /// Letters of one case in a row that are no word of any language's error messages.
 const ONE_CASE_MAX: usize = 26;
 /// Metadata that may leave on any A2A error (D-2).
-const METADATA_KEYS: &[&str] =
+pub const METADATA_KEYS: &[&str] =
     &["supportedVersions", "requested", "mediaType", "extension", "method", "field"];
 
 /// Words that speak of who owns or may see something (D-1), singular, lower case.
@@ -482,6 +482,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn d1_fields_are_paths_of_fields() {
+        for good in ["id", "message.parts[0].kind", "params.task_id", "$.id"] {
+            assert!(is_field_path(good), "{good}");
+        }
+        for bad in ["", "acme/x", "a b", "tasks.0123456789abcdef0", "<x>"] {
+            assert!(!is_field_path(bad), "{bad}");
+        }
+    }
 
     /// What [`Gate::is_harmless`] decides, by every test in turn and without a look at what is needed.
     fn is_harmless_the_plain_way(gate: &Gate<'_>, text: &str) -> bool {

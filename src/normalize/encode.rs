@@ -155,7 +155,7 @@ impl Frame<'_> {
     }
 
     /// The typed details, ErrorInfo first.
-    fn details(&self, fault: &Fault, additions: Additions, outcome: &mut Outcome) -> Vec<Node> {
+    pub(super) fn details(&self, fault: &Fault, additions: Additions, outcome: &mut Outcome) -> Vec<Node> {
         let mut details = Vec::new();
         let invalid_params = fault.kind == Kind::Rpc(RpcError::InvalidParams);
         if let Some((reason, domain)) = self.error_info(fault) {
@@ -461,7 +461,7 @@ pub fn reason(fault: &Fault) -> &'static str {
     }
 }
 
-fn error_info(reason: Node, domain: &'static str, metadata: Vec<(Text, Node)>) -> Node {
+pub(super) fn error_info(reason: Node, domain: &'static str, metadata: Vec<(Text, Node)>) -> Node {
     let mut members = Vec::with_capacity(4);
     members.push(("@type".into(), Node::word(ERROR_INFO)));
     members.push(("reason".into(), reason));

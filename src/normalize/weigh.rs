@@ -202,7 +202,7 @@ fn says_overflow(frame: &Frame<'_>, material: &Material<'_>, root: &Node) -> boo
         && tree::parse(&ours.body).is_ok_and(|ours| says_the_same(&ours.root, root))
 }
 
-fn without_metadata(node: &Node) -> Node {
+pub(super) fn without_metadata(node: &Node) -> Node {
     match node {
         Node::Object(members) => {
             let kept = members.iter().filter(|(name, _)| &**name != "metadata");

@@ -26,6 +26,9 @@ use crate::outbound::{self, Remedy};
 /// Bytes of an answer that are read.
 const ANSWER_BYTES: usize = 4 << 20;
 
+/// Header lines of an answer over HTTP/1 that are read: as many as the proxy takes.
+const HEADER_LINES: usize = 256;
+
 /// What the probe may cost the host.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
@@ -231,7 +234,10 @@ impl Client {
         Ok(Self {
             tape,
             wire,
-            pooled: Pooled::builder(TokioExecutor::new()).http2_only(wire == Wire::Http2).build(connector),
+            pooled: Pooled::builder(TokioExecutor::new())
+                .http2_only(wire == Wire::Http2)
+                .http1_max_headers(HEADER_LINES)
+                .build(connector),
             bounds,
             sent: AtomicUsize::new(0),
             next: Mutex::new(Instant::now()),
@@ -402,8 +408,14 @@ fn told_apart(error: &hyper_util::client::legacy::Error, tape: &Tape, wire: Wire
     } else if wire == Wire::Http2 && !tape.is_http_2() {
         NoReply::Broken("what answers there does not speak HTTP/2; leave --http2 out".to_owned())
     } else if tape.is_http_1() && is_no_http_1 {
-        let folded = if tape.is_folded() { "a header that is folded over two lines" } else { chain.as_str() };
-        NoReply::Broken(format!("the head of the HTTP/1.1 answer cannot be read: {folded}"))
+        let why = if tape.is_folded() {
+            "a header that is folded over two lines".to_owned()
+        } else if tape.header_lines() > HEADER_LINES {
+            format!("it has more than {HEADER_LINES} header lines")
+        } else {
+            chain
+        };
+        NoReply::Broken(format!("the head of the HTTP/1.1 answer cannot be read: {why}"))
     } else if is_no_http_1 {
         NoReply::Broken("what came is no HTTP/1.1; a host that speaks HTTP/2 only needs --http2".to_owned())
     } else {

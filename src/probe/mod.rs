@@ -2,7 +2,8 @@
 //!
 //! [`resolve`] makes a URL into interfaces, [`run`] plays the checks of [`CHECKS`] against one of them. A
 //! check is one small function; what it reads is judged by `shape` and `tells`, which share no code with the rules: a
-//! judge that asks the accused is none. Nothing here creates a task unless it is allowed to.
+//! judge that asks the accused is none. Only of typed details, whose every member has a rule, the rules themselves say
+//! what may be there: a second list of them would be another one. Nothing here creates a task unless it is allowed to.
 
 mod checks;
 mod client;

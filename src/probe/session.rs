@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use serde_json::{Value, json};
 
 use super::checks::Miss;
 use super::client::{Client, NoReply, Reply};
 use super::shape::{self, ErrorAnswer, Read};
 use super::target::{Interface, Protocol};
-use crate::normalize::Binding;
+use crate::normalize::{self, Asked, Binding, RequestFacts, Review};
 use crate::outbound::shown;
 use crate::protocol::a2a::{A2aError, Operation, percent_decode};
 
@@ -45,10 +45,19 @@ pub struct Heard {
     pub task: Option<String>,
     /// What the request said that an answer may say back: path, method, version, ids.
     pub said: Vec<String>,
+    pub sent: Sent,
     pub echo: Echo,
     /// Whether a stream of events was asked for.
     pub streams: bool,
     pub reply: Reply,
+}
+
+/// A request as it left.
+#[derive(Debug)]
+pub struct Sent {
+    pub uri: Uri,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 /// Which id an answer may have.
@@ -450,7 +459,9 @@ impl<'a> Session<'a> {
                 add(&self.options.credentials);
             }
         }
-        let reply = match self.client.send(ask.method.clone(), uri, &headers, ask.body).await {
+        let sent = Sent { uri: uri.clone(), headers, body: ask.body };
+        let answered = self.client.send(ask.method.clone(), uri, &sent.headers, sent.body.clone()).await;
+        let reply = match answered {
             Ok(reply) => reply,
             Err(why @ NoReply::Spent(_)) => return Err(Miss::NotRun(why.to_string())),
             Err(why) => {
@@ -473,12 +484,33 @@ impl<'a> Session<'a> {
             method: ask.method,
             task: ask.task,
             said,
+            sent,
             echo: ask.echo,
             streams,
             reply: reply.clone(),
         };
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
         Ok(reply)
+    }
+
+    /// What the rules would change in the details of an error that was heard, be it all of the answer or one event
+    /// of it.
+    pub fn review(&self, heard: &Heard, document: &[u8]) -> Option<Review> {
+        let interface = normalize::Interface {
+            path: self.interface.path.clone(),
+            binding: self.interface.binding,
+            versions: self.interface.versions.clone(),
+        };
+        let Sent { uri, headers, body } = &heard.sent;
+        let request = RequestFacts { method: &heard.method, path: uri.path(), query: uri.query(), headers };
+        let mut answered = HeaderMap::new();
+        for (name, value) in &heard.reply.headers {
+            if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(value)) {
+                answered.append(name, value);
+            }
+        }
+        let asked = Asked { interface: &interface, request: &request, body };
+        normalize::review(&asked, heard.reply.status, &answered, document)
     }
 
     /// What an answer says.

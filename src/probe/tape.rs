@@ -60,6 +60,13 @@ impl Tape {
         lines.into_iter().any(|line| line.starts_with(b" ") || line.starts_with(b"\t"))
     }
 
+    /// How many lines of headers came, as far as they are kept.
+    pub fn header_lines(&self) -> usize {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = kept.split(|byte| *byte == b'\n').skip(1);
+        lines.take_while(|line| !line.trim_ascii().is_empty()).count()
+    }
+
     /// The answer's head as it is on the wire, interim answers left out.
     pub fn head(&self, status: u16) -> Option<Head> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

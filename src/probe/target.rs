@@ -429,7 +429,8 @@ impl Card<'_> {
             }
         }
         for interface in &mut interfaces {
-            if !interface.versions.iter().any(|version| version.starts_with("1.")) {
+            // As the rules have it (I-3): what offers no 0.x is bound at 1.0, however it writes its version.
+            if interface.versions.iter().all(|version| version.starts_with("0.")) {
                 interface.protocol = Protocol::V0_3;
             }
         }

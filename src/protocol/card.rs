@@ -1,19 +1,21 @@
 //! Agent cards: which interfaces a host lists, in the shape of A2A 1.0 and of 0.3 (I-1).
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 /// Where a card is, and where older hosts have it.
 pub const PATHS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
 /// A binding as cards name it; others (gRPC, a vendor's own) are none of the proxy's business.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CardBinding {
     JsonRpc,
     HttpJson,
 }
 
 /// One interface as a card lists it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Listed {
     /// `host:port` of an absolute URL, lower case; `None` if the URL is relative.
     pub authority: Option<String>,
@@ -49,12 +51,9 @@ impl Unusable {
 /// # Errors
 /// It is no card, or lists nothing that the proxy could guard.
 pub fn read(bytes: &[u8]) -> Result<Vec<Listed>, Unusable> {
-    let mut listed = Vec::new();
-    for (one, _) in read_with_urls(bytes)? {
-        if !listed.contains(&one) {
-            listed.push(one);
-        }
-    }
+    let mut listed: Vec<Listed> = read_with_urls(bytes)?.into_iter().map(|(one, _)| one).collect();
+    let mut seen = HashSet::new();
+    listed.retain(|one| seen.insert(one.clone()));
     Ok(listed)
 }
 
@@ -66,14 +65,15 @@ pub fn read_with_urls(bytes: &[u8]) -> Result<Vec<(Listed, String)>, Unusable> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let card: Value = serde_json::from_slice(bytes).map_err(|_| Unusable::NotJson)?;
     let card = card.as_object().ok_or(Unusable::NotAnObject)?;
-    let mut listed = Vec::new();
+    let (mut listed, mut seen) = (Vec::new(), HashSet::new());
     let mut add = |url: Option<&Value>, binding: Option<&Value>, version: Option<&Value>, default: &str| {
         let binding = text(binding).map_or(Some(CardBinding::JsonRpc), binding_of);
         let (Some(url), Some(binding)) = (text(url), binding) else { return };
         let Some((authority, path)) = place(url) else { return };
         let version = major_minor(text(version).unwrap_or(default));
         let interface = (Listed { authority, path, binding, version }, url.to_owned());
-        if !listed.contains(&interface) {
+        // A card of megabytes lists too many to be compared with each other.
+        if seen.insert(interface.clone()) {
             listed.push(interface);
         }
     };

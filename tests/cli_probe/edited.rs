@@ -121,6 +121,179 @@ fn all_of_a_stream_is_judged() {
     }
 }
 
+/// E-1, E-5, E-8, D-1, D-2: what a detail says is judged, not only what it is called, and by the proxy's own rules.
+#[test]
+fn a_detail_that_the_proxy_would_change_is_no_pass() {
+    let info = |more: Value| {
+        let mut info = json!({"@type": "type.googleapis.com/google.rpc.ErrorInfo"});
+        info.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        info
+    };
+    let bad =
+        |rows: Value| json!({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": rows});
+    let right = bad(json!([{"field": "id", "description": "Must be there"}]));
+    let push = |more: Value| {
+        let mut all = json!({"reason": "PUSH_NOTIFICATION_NOT_SUPPORTED", "domain": "a2a-protocol.org"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        info(all)
+    };
+    for (code, data, check, why) in [
+        (-32602, json!([right]), "", ""),
+        (
+            -32602,
+            json!([info(json!({"reason": "INVALID_PARAMS"}))]),
+            "invalid-params",
+            "carries an A2A reason",
+        ),
+        (
+            -32602,
+            json!([info(json!({"reason": "INVALID_PARAMS", "domain": "example.com"})), right]),
+            "details",
+            "google.rpc.ErrorInfo that may not be there: {",
+        ),
+        (-32602, json!([bad(json!(["tenant acme"]))]), "details", "BadRequest that may not be there: {"),
+        (
+            -32602,
+            json!([bad(json!([{"field": "id", "reason": "owned by bob@acme.corp"}]))]),
+            "details",
+            "google.rpc.BadRequest where fieldViolations.0.reason may not be \"owned by bob@acme.corp\" (D-1)",
+        ),
+        (
+            -32601,
+            json!([info(json!({"reason": 5, "domain": "openwop.dev"}))]),
+            "details",
+            "may not be there: {",
+        ),
+        (-32601, json!([info(json!({}))]), "details", "google.rpc.ErrorInfo that may not be there: {"),
+        (
+            -32601,
+            json!([{"@type": "type.googleapis.com/google.protobuf.Struct", "value": {"tenant": "acme"}}]),
+            "details",
+            "google.protobuf.Struct that may not be there: {",
+        ),
+        // RFC 0211 §F knows of these.
+        (-32601, json!([info(json!({"reason": "METHOD_NOT_FOUND", "domain": "a2a-protocol.org"}))]), "", ""),
+        (-32003, json!([push(json!({"metadata": {"field": "id"}}))]), "", ""),
+        (
+            -32003,
+            json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"}, push(json!({}))]),
+            "details",
+            "google.rpc.ErrorInfo that stands too late in the list (E-1)",
+        ),
+        (
+            -32003,
+            json!([push(json!({"metadata": {"supportedVersions": "bob@acme.corp"}}))]),
+            "metadata",
+            "metadata.supportedVersions may not be \"bob@acme.corp\" (D-2)",
+        ),
+    ] {
+        let given = data.clone();
+        let (host, _) = edited(move |_, _, said| {
+            let Ok(mut answer) = serde_json::from_str::<Value>(&said.body) else { return };
+            if answer["error"]["code"] == code {
+                answer["error"]["data"] = given.clone();
+                said.body = answer.to_string();
+            }
+        });
+        let output = probe(host, &["--json", "--binding", "JSONRPC"]);
+        let told = failed(&output);
+        if check.is_empty() {
+            assert_eq!(told, [], "{data}");
+            let of_f = text(&output.stdout).contains("RFC 0211 §F has clients bear with it");
+            assert_eq!(of_f, code == -32601, "{data}");
+        } else {
+            let [(found, reason)] = &told[..] else { panic!("{data}: {told:?}") };
+            assert!(found == check && reason.contains(why), "{data}: {found}: {reason}");
+        }
+    }
+}
+
+/// I-3: an interface that offers no 0.x is asked in 1.0, however its card writes the version.
+#[test]
+fn only_what_offers_0_x_alone_is_asked_in_0_3() {
+    for (version, is_0_3) in
+        [("1", false), ("2.0", false), ("10.0", false), ("v1.0", false), ("1.0.0", false), ("0.3", true)]
+    {
+        let (host, lines) = edited(move |first, _, said| {
+            if first.contains("/.well-known/") {
+                said.body = said.body.replace(r#""1.0""#, &format!("\"{version}\""));
+            }
+        });
+        let output = probe(host, &["--json", "--binding", "JSONRPC"]);
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(all["interfaces"][0]["protocol"], if is_0_3 { "0.3" } else { "1.0" }, "{version}");
+        let asked = |method: &str| lines.lock().unwrap().iter().any(|line| line.contains(method));
+        assert_eq!(asked("\"tasks/get\""), is_0_3, "{version}");
+        if !is_0_3 {
+            // The host says 1.0 where its card does not.
+            let wanted: &[&str] = if version == "1.0.0" { &[] } else { &["supported-versions"] };
+            let told: Vec<String> = failed(&output).into_iter().map(|(check, _)| check).collect();
+            assert_eq!(told, wanted, "{version}");
+        }
+    }
+}
+
+/// As many header lines as the proxy takes.
+#[test]
+fn an_answer_may_have_256_header_lines() {
+    for (lines, code) in [(256, 0), (257, 2)] {
+        let (host, _) = edited(move |_, _, said| {
+            // Two more are written with the answer.
+            said.headers
+                .retain(|(name, _)| !matches!(&*name.to_ascii_lowercase(), "content-length" | "connection"));
+            for at in said.headers.len() + 2..lines {
+                said.headers.push((format!("x-h{at}"), "1".to_owned()));
+            }
+        });
+        let output = probe(host, &["--binding", "JSONRPC"]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{told}{}", text(&output.stdout));
+        if code == 2 {
+            assert_eq!(told.lines().count(), 1, "{told}");
+            assert!(told.contains("it has more than 256 header lines"), "{told}");
+        }
+    }
+}
+
+/// Whatever a host sends, it is judged in a moment and told in a line.
+#[test]
+fn what_a_host_sends_is_quoted_short() {
+    let long = "v".repeat(300_000);
+    let began = std::time::Instant::now();
+    let info = |reason: &str, domain: &str| json!({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": domain});
+    let error = |error: Value| json!({"jsonrpc": "2.0", "id": 7, "error": error}).to_string();
+    let mut many = serde_json::Map::new();
+    (0..30_000).for_each(|at| drop(many.insert(format!("k{at}"), json!("v"))));
+    let mut with_many = info("TASK_NOT_FOUND", "a2a-protocol.org");
+    with_many["metadata"] = Value::Object(many);
+    for body in [
+        error(json!({"code": {"a": long}, "message": "m"})),
+        error(json!({"code": -32001, "message": [long]})),
+        error(json!({"code": -32001, "message": "m", "data": [{"@type": long}]})),
+        error(json!({"code": -32001, "message": "m", "data": [info(&long, &long)]})),
+        error(json!({"code": -32001, "message": "m", "data": [with_many]})),
+        error(json!({"code": -32001, "message": "m", "data": long, (&long): 1})),
+        json!({"jsonrpc": "2.0", "id": [long], "error": {"code": -32001, "message": "m"}}).to_string(),
+        json!({"error": "acme.x", "message": long}).to_string(),
+    ] {
+        let host = Scripted::with_card(&[("/a2a", "JSONRPC")], move |_| (200, body.clone()));
+        for more in [&[][..], &["--json"]] {
+            let output = host.probe(more);
+            assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+            let said = text(&output.stdout);
+            assert!(said.len() < 60_000 && !said.contains(&"v".repeat(200)), "{} bytes", said.len());
+        }
+    }
+    let path = format!("/{}", "v".repeat(70_000));
+    let host = Scripted::with_card(&[(&path, "JSONRPC")], html);
+    for more in [&[][..], &["--json"]] {
+        let output = host.probe(more);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.len() < 60_000 && output.stderr.len() < 2000, "{}", output.stderr.len());
+    }
+    assert!(began.elapsed().as_secs() < 240, "{:?}", began.elapsed());
+}
+
 /// Nobody undoes a coding that nobody asked for, or reads what stands where the next answer begins.
 #[test]
 fn what_no_client_reads_is_no_pass() {
@@ -361,7 +534,7 @@ fn a_head_that_cannot_be_read_is_called_that() {
             &[][..],
             "the head of the HTTP/1.1 answer cannot be read: a header that is folded over two lines",
         ),
-        (endless, &[], "the head of the HTTP/1.1 answer cannot be read: message head is too large"),
+        (endless, &[], "the head of the HTTP/1.1 answer cannot be read: it has more than 256 header lines"),
         (plain, &["--http2"], "leave --http2 out"),
         (page, &["--http2"], "leave --http2 out"),
         (http2, &[], "needs --http2"),

@@ -93,7 +93,6 @@ EXPECTED = {
         "invalid-params": NO_STATUS,
         "wrong-content-type": NO_STATUS,
         **EXPRESS,
-        "no-credential": NO_STATUS,
         "bad-version": NO_STATUS,
         "push-operations": NO_STATUS,
         "extended-card": "HTTP 404 with HTML, no JSON",

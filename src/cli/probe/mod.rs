@@ -160,19 +160,19 @@ impl Probed {
             || !self.problems.is_empty()
     }
 
-    /// Without what was typed as a credential.
-    fn hide(&mut self, secrets: &Secrets) {
+    /// Without what was typed as a credential, and no line longer than anybody reads, whatever a host sent.
+    fn tidy(&mut self, secrets: &Secrets) {
         let lines = self.notes.iter_mut().chain(&mut self.problems);
         let findings = self.interfaces.iter_mut().flat_map(|(_, findings)| findings);
         let said = findings.flat_map(|finding| finding.notes.iter_mut().chain([&mut finding.reason]));
         for line in lines.chain(said) {
-            *line = secrets.hide(line);
+            *line = told(secrets, line);
         }
         // A card may say it back as well.
         for (interface, _) in &mut self.interfaces {
             let shown =
                 [&mut interface.origin, &mut interface.path].into_iter().chain(&mut interface.versions);
-            shown.for_each(|text| *text = secrets.hide(text));
+            shown.for_each(|text| *text = told(secrets, text));
         }
     }
 
@@ -231,10 +231,18 @@ fn probe_all(args: &Args) -> Result<Probed, String> {
     let probed = probe_with(args, &url, &options);
     probed
         .map(|mut probed| {
-            probed.hide(&secrets);
+            probed.tidy(&secrets);
             probed
         })
-        .map_err(|why| secrets.hide(&why))
+        .map_err(|why| told(&secrets, &why))
+}
+
+/// Characters of one line, at the most.
+const LONGEST: usize = 1000;
+
+/// A line as it may be shown. What is hidden is hidden first: half of a secret is harder to know.
+fn told(secrets: &Secrets, line: &str) -> String {
+    screen::cut(&secrets.hide(line), LONGEST)
 }
 
 fn probe_with(args: &Args, url: &Typed, options: &Options) -> Result<Probed, String> {

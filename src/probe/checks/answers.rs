@@ -2,18 +2,18 @@
 
 use std::future::{Ready, ready};
 
+use bytes::Bytes;
+use http::HeaderName;
 use serde_json::Value;
 
 use super::{Miss, Ruling};
-use crate::normalize::Binding;
+use crate::normalize::{Binding, Change, Odd, Rule, tells_no_task};
 use crate::probe::client::End;
 use crate::probe::session::{Heard, Session};
-use crate::probe::shape::{self, ErrorAnswer, Read, short};
-use crate::probe::tells::{PLACE, is_field, names, tells};
-use crate::protocol::a2a::A2aError;
-use crate::protocol::google_rpc::{
-    BAD_REQUEST, ERROR_INFO, LOCALIZED_MESSAGE, PRECONDITION_FAILURE, QUOTA_FAILURE, RETRY_INFO, STRUCT,
-};
+use crate::probe::shape::{self, ErrorAnswer, Read, brief, short};
+use crate::probe::tells::{PLACE, names, tells};
+use crate::protocol::a2a::{A2aError, DOMAIN};
+use crate::protocol::google_rpc::ERROR_INFO;
 
 /// Goes through all answers. `judge` says `None` where there is nothing of the kind in an answer, and complains; the
 /// first complaint counts, with how many there are. Where nothing was of `what`, nothing was shown.
@@ -54,9 +54,20 @@ fn all_errors(
     what: &str,
     mut judge: impl FnMut(&Heard, &ErrorAnswer) -> Option<Result<(), String>>,
 ) -> Ruling {
+    all_documents(session, good, what, |heard, error, _| judge(heard, error))
+}
+
+/// The same with the bytes that each error was read from.
+fn all_documents(
+    session: &Session<'_>,
+    good: &str,
+    what: &str,
+    mut judge: impl FnMut(&Heard, &ErrorAnswer, &[u8]) -> Option<Result<(), String>>,
+) -> Ruling {
     all(session, good, what, |heard| {
-        let judged: Vec<_> = errors(session, heard).iter().filter_map(|error| judge(heard, error)).collect();
-        judged.into_iter().reduce(Result::and)
+        let found = errors(session, heard);
+        let judged = found.iter().filter_map(|(error, document)| judge(heard, error, document));
+        judged.reduce(Result::and)
     })
 }
 
@@ -65,16 +76,25 @@ fn complains(why: Option<String>) -> Result<(), String> {
     why.map_or(Ok(()), Err)
 }
 
+/// Bytes of an error, at the most (C-1). One that is larger is told as that, and not read again by every check.
+const CAP: usize = 1 << 20;
+
 /// The errors in an answer, be it a document or a stream. What is not in shape is other checks' business.
-fn errors(session: &Session<'_>, heard: &Heard) -> Vec<ErrorAnswer> {
-    let read = |body: &[u8]| match shape::read(session.interface.binding, body) {
-        Ok(Read::Error(error)) => Some(error),
-        Ok(Read::Success(_)) | Err(_) => None,
+fn errors(session: &Session<'_>, heard: &Heard) -> Vec<(ErrorAnswer, Bytes)> {
+    let read = |body: Bytes| {
+        if body.len() > CAP {
+            return None;
+        }
+        match shape::read(session.interface.binding, &body) {
+            Ok(Read::Error(error)) => Some((error, body)),
+            Ok(Read::Success(_)) | Err(_) => None,
+        }
     };
     if heard.reply.media() == "text/event-stream" {
-        return shape::events(&heard.reply.body).iter().filter_map(|(_, data)| read(data)).collect();
+        let events = shape::events(&heard.reply.body).into_iter();
+        return events.filter_map(|(_, data)| read(Bytes::from(data))).collect();
     }
-    read(&heard.reply.body).into_iter().collect()
+    read(heard.reply.body.clone()).into_iter().collect()
 }
 
 pub fn no_envelope(session: &Session<'_>) -> Ready<Ruling> {
@@ -107,8 +127,9 @@ pub fn content_type(session: &Session<'_>) -> Ready<Ruling> {
             [_] if media == "text/event-stream" && !fits => {
                 Some("an error as a stream that nobody asked for".to_owned())
             }
-            [_] if !fits => Some(format!("an error as {media:?}")),
-            [one] => odd_parameter(one).map(|odd| format!("an error as {media} with the parameter {odd:?}")),
+            [_] if !fits => Some(format!("an error as {:?}", brief(&media))),
+            [one] => odd_parameter(one)
+                .map(|odd| format!("an error as {media} with the parameter {:?}", brief(&odd))),
         }))
     }))
 }
@@ -148,27 +169,92 @@ pub fn http_status(session: &Session<'_>) -> Ready<Ruling> {
     }))
 }
 
-const TYPES: &[&str] =
-    &[ERROR_INFO, BAD_REQUEST, RETRY_INFO, PRECONDITION_FAILURE, QUOTA_FAILURE, LOCALIZED_MESSAGE, STRUCT];
+/// Reasons that upstream gives errors that are none of A2A's: RFC 0211 §F has clients bear with them.
+const BORNE: &[&str] =
+    &["UNKNOWN_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INTERNAL_ERROR", "INVALID_PARAMS"];
 
+/// Judged by the proxy's own rules: a detail is right exactly if they would let it through as it is.
 pub fn details(session: &Session<'_>) -> Ready<Ruling> {
-    ready(all_errors(session, "typed", "an error with details", |_, error| {
-        let list = error.details.as_array().filter(|list| !list.is_empty())?;
-        let mut infos = 0;
-        for detail in list {
-            match detail.get("@type").and_then(Value::as_str) {
-                None => return Some(Err(format!("a detail without @type: {}", short(detail)))),
-                Some(kind) if !TYPES.contains(&kind) => return Some(Err(format!("a detail of type {kind}"))),
-                Some(kind) => infos += usize::from(kind == ERROR_INFO),
+    let mut borne = Vec::new();
+    let ruling =
+        all_documents(session, "as they may be", "an error with details", |heard, error, document| {
+            let list = error.details.as_array().filter(|list| !list.is_empty())?;
+            if let Some(untyped) = list.iter().find(|detail| kind_of(detail).is_none()) {
+                return Some(Err(format!("a detail without @type: {} ({})", short(untyped), Rule::E5.id())));
             }
+            let infos = list.iter().filter(|detail| kind_of(detail) == Some(ERROR_INFO)).count();
+            if infos > 1 {
+                return Some(Err(format!("{infos} ErrorInfos ({})", Rule::E1.id())));
+            }
+            let review = session.review(heard, document)?;
+            let told = |odd: &Odd| list.get(odd.at).map(|detail| tell(detail, odd));
+            let info = review.info.as_ref().filter(|_| {
+                let is_borne = is_borne(error);
+                if is_borne {
+                    let note = format!("{}, of an error that has no reason of A2A's", error.name());
+                    if borne.len() < FEW && !borne.contains(&note) {
+                        borne.push(note);
+                    }
+                }
+                // What is no error of its kind is told where that error was asked for.
+                !is_borne && error.is_of_its_kind().is_ok()
+            });
+            Some(complains(info.and_then(told).or_else(|| review.detail.as_ref().and_then(told))))
+        });
+    for one in borne {
+        session.note(format!("{one}: RFC 0211 §F has clients bear with it, {} has none", Rule::E1.id()));
+    }
+    ready(ruling)
+}
+
+/// Members of metadata that are looked at; the proxy looks at no more either.
+const MEMBERS: usize = 256;
+
+/// So many of a host's names are in a note.
+const FEW: usize = 8;
+
+fn kind_of(detail: &Value) -> Option<&str> {
+    detail.get("@type").and_then(Value::as_str)
+}
+
+/// Whether an error that is none of A2A's names itself by upstream's reason for it, and says no more than that.
+fn is_borne(error: &ErrorAnswer) -> bool {
+    let members = error.info().and_then(Value::as_object);
+    let is_plain = members.is_some_and(|members| {
+        members.keys().all(|name| matches!(name.as_str(), "@type" | "reason" | "domain" | "metadata"))
+            && members.get("domain").and_then(Value::as_str) == Some(DOMAIN)
+    });
+    is_plain && error.says().is_none() && error.reason().is_some_and(|reason| BORNE.contains(&reason))
+}
+
+/// What is wrong with a detail, in one sentence.
+fn tell(detail: &Value, odd: &Odd) -> String {
+    let kind = brief(kind_of(detail).unwrap_or_default());
+    let rule = odd.rule.id();
+    match &odd.change {
+        Change::Dropped => {
+            format!("a detail of type {kind} that may not be there: {} ({rule})", short(detail))
         }
-        Some(complains((infos > 1).then(|| format!("{infos} ErrorInfos"))))
-    }))
+        Change::Late => format!("a detail of type {kind} that stands too late in the list ({rule})"),
+        Change::At(pointer) => {
+            let value = detail.pointer(pointer).map_or_else(String::new, short);
+            let place = brief(&pointer.trim_start_matches('/').replace('/', "."));
+            format!("a detail of type {kind} where {place} may not be {value} ({rule})")
+        }
+    }
 }
 
 pub fn members(session: &Session<'_>) -> Ready<Ruling> {
     let what = "an error in the binding's form";
-    ready(all_errors(session, "those of the shape", what, |_, error| Some(error.has_its_members())))
+    ready(all(session, "those of the shape", what, |heard| {
+        let length = heard.reply.body.len();
+        let is_json = heard.reply.media() != "text/event-stream";
+        if is_json && length > CAP && shape::begins_as_error(&heard.reply.body) {
+            return Some(Err(format!("an error of {length} bytes, more than 1 MiB (C-1)")));
+        }
+        let found = errors(session, heard);
+        found.iter().map(|(error, _)| error.has_its_members()).reduce(Result::and)
+    }))
 }
 
 const KEYS: &[&str] =
@@ -178,7 +264,7 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
     let mut others = Vec::new();
     let ids = [&session.options.foreign, &session.options.task].into_iter().flatten();
     let known: Vec<&str> = ids.map(String::as_str).collect();
-    let ruling = all_errors(session, "strings", "an error with metadata", |heard, error| {
+    let ruling = all_documents(session, "strings", "an error with metadata", |heard, error, document| {
         let another =
             known.iter().find(|id| heard.task.as_deref() != Some(**id) && holds(&error.details, id));
         if another.is_some() {
@@ -188,12 +274,15 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
         let Some(members) = metadata.as_object() else {
             return Some(Err(format!("metadata is {}, no object", short(metadata))));
         };
+        if members.len() > MEMBERS {
+            return Some(Err(format!("metadata has {} members ({})", members.len(), Rule::D2.id())));
+        }
         let mut looked = false;
         // The versions have a check of their own.
         for (name, value) in members.iter().filter(|(name, _)| *name != "supportedVersions") {
             looked = true;
             if !value.is_string() {
-                return Some(Err(format!("metadata.{name} is {}, no string", short(value))));
+                return Some(Err(format!("metadata.{} is {}, no string", brief(name), short(value))));
             }
             if name == "taskId" && value.as_str() != heard.task.as_deref() {
                 return Some(Err("metadata.taskId is not the task that was asked about".to_owned()));
@@ -202,14 +291,22 @@ pub fn metadata(session: &Session<'_>) -> Ready<Ruling> {
                 return Some(Err("metadata.contextId, and no context was asked about".to_owned()));
             }
             if names(name) {
-                return Some(Err(format!("metadata.{name} names somebody")));
+                return Some(Err(format!("metadata.{} names somebody", brief(name))));
             }
-            if !KEYS.contains(&name.as_str()) && !others.contains(name) {
-                others.push(name.clone());
+            if !KEYS.contains(&name.as_str()) && others.len() <= FEW && !others.contains(&brief(name)) {
+                others.push(brief(name));
             }
+        }
+        if let Some((name, rule)) = session.review(heard, document).and_then(|review| review.metadata) {
+            let value = members.get(&name).map_or_else(String::new, short);
+            return Some(Err(format!("metadata.{name} may not be {value} ({})", rule.id())));
         }
         looked.then_some(Ok(()))
     });
+    if others.len() > FEW {
+        others.truncate(FEW);
+        others.push("…".to_owned());
+    }
     if !others.is_empty() {
         session.note(format!("metadata that is not on the list: {}", others.join(", ")));
     }
@@ -229,44 +326,21 @@ fn holds(value: &Value, text: &str) -> bool {
 pub fn messages(session: &Session<'_>) -> Ready<Ruling> {
     ready(all_errors(session, "harmless", "an error in the binding's form", |heard, error| {
         // What the request said may be said back.
-        let told = |what: &str, text: &str| {
-            tells(text, &heard.said)
-                // Where JSON is malformed the place is one in what the client sent.
-                .filter(|found| *found != PLACE || error.code != -32700)
-                .map(|found| format!("{what} with {found}: {}", short(&Value::from(text))))
-        };
-        let in_details = || {
-            let details = error.details.as_array().map_or(&[][..], Vec::as_slice);
-            details.iter().find_map(|detail| in_detail(detail, &told))
-        };
-        Some(complains(told("a message", &error.message).or_else(in_details)))
+        let told = tells(&error.message, &heard.said)
+            // Where JSON is malformed the place is one in what the client sent.
+            .filter(|found| *found != PLACE || error.code != -32700)
+            .map(|found| format!("a message with {found}: {}", short(&Value::from(error.message.as_str()))));
+        Some(complains(told))
     }))
 }
 
-/// The first text in a detail that tells: descriptions pass the same gate as messages, and a field is a field's path.
-fn in_detail(detail: &Value, told: &impl Fn(&str, &str) -> Option<String>) -> Option<String> {
-    let kind = detail.get("@type").and_then(Value::as_str)?;
-    if kind == LOCALIZED_MESSAGE {
-        return told("a localized message", detail.get("message")?.as_str()?);
-    }
-    let rows = match kind {
-        BAD_REQUEST => detail.get("fieldViolations")?,
-        PRECONDITION_FAILURE | QUOTA_FAILURE => detail.get("violations")?,
-        _ => return None,
-    };
-    rows.as_array()?.iter().find_map(|row| {
-        let text = |name: &str| row.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let described = text("description").and_then(|text| told("a description", text));
-        let localized = || {
-            let message = row.pointer("/localizedMessage/message").and_then(Value::as_str)?;
-            told("a localized message", message)
-        };
-        let odd_field = || {
-            let field = text("field").filter(|field| !is_field(field))?;
-            Some(format!("a violation of {}, which is no field", short(&Value::from(field))))
-        };
-        described.or_else(localized).or_else(odd_field)
-    })
+/// Headers whose values are policies that browsers read: their words name nobody.
+fn is_policy(name: &str) -> bool {
+    name.contains("-policy")
+        || matches!(
+            name,
+            "strict-transport-security" | "alt-svc" | "nel" | "report-to" | "reporting-endpoints" | "via"
+        )
 }
 
 pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
@@ -278,9 +352,11 @@ pub fn headers(session: &Session<'_>) -> Ready<Ruling> {
         // Frameworks make a tag of every body's hash, which tells nothing by itself.
         tagged |= heard.reply.header("etag").is_some();
         Some(complains(heard.reply.headers.iter().find_map(|(name, value)| {
+            // What the proxy keeps, and what is of the connection, tells no task (D-3).
+            let is_plain = name.parse::<HeaderName>().is_ok_and(|name| tells_no_task(&name));
             let tells = matches!(name.as_str(), "set-cookie" | "last-modified" | "server-timing")
-                || name.starts_with("x-") && (names(name) || names(value));
-            tells.then(|| format!("header {name} on TASK_NOT_FOUND"))
+                || !is_plain && (names(name) || !is_policy(name) && names(value));
+            tells.then(|| format!("header {} on TASK_NOT_FOUND", brief(name)))
         })))
     });
     if tagged {

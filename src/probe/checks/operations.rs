@@ -114,7 +114,7 @@ pub async fn stream_error(session: &Session<'_>) -> Ruling {
     if session.is_json_rpc() && error.id.as_deref() != Some(ID) {
         return Err(Miss::Fails(format!(
             "the id is {} instead of {ID}",
-            error.id.as_deref().unwrap_or("absent")
+            brief(error.id.as_deref().unwrap_or("absent"))
         )));
     }
     if streamed && session.interface.binding == Binding::HttpJson {

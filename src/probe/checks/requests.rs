@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{Miss, Ruling};
 use crate::normalize::Binding;
 use crate::probe::client::Reply;
-use crate::probe::session::{Ask, ID, Session};
-use crate::probe::shape::{self, ErrorAnswer, Read};
+use crate::probe::session::{Ask, ID, Lookup, Session};
+use crate::probe::shape::{self, ErrorAnswer, Read, short};
 use crate::protocol::a2a::{A2aError, Operation};
 
 /// A POST that both bindings have and that changes nothing: to a task that does not exist.
@@ -44,7 +44,7 @@ fn looked_at(asked: &str, reply: &Reply) -> Result<(), Miss> {
 async fn refused_without_id(session: &Session<'_>, asked: &str, ask: Ask) -> Result<ErrorAnswer, Miss> {
     let error = refused(session, asked, ask).await?;
     if session.is_json_rpc() && error.id.as_deref() != Some("null") {
-        let id = error.id.as_deref().unwrap_or("absent");
+        let id = shape::brief(error.id.as_deref().unwrap_or("absent"));
         return Err(Miss::Fails(format!("{asked}: the id is {id} instead of null")));
     }
     Ok(error)
@@ -222,13 +222,29 @@ pub async fn no_credential(session: &Session<'_>) -> Ruling {
         return Ok("HTTP 401 without a body".to_owned());
     }
     let none = || Miss::NotApplicable("the host asks for no credential".to_owned());
+    let refuses = matches!(reply.status, 401 | 403 | 407);
+    // Who is told that there is no such task was let in, in whatever shape it is said: that is of other checks.
+    let is_told = match session.found(&session.unknown, &reply) {
+        Lookup::None | Lookup::Some => true,
+        Lookup::PutOff(_) => false,
+        // Over HTTP+JSON a 404 without a shape says it as well: nothing is asked next that could change a task, so
+        // it does not matter if it is the router's.
+        Lookup::Unclear(_) => {
+            !session.is_json_rpc()
+                && matches!(reply.status, 404 | 410)
+                && reply.trouble().is_none()
+                && !shape::has_success(&reply.body)
+        }
+    };
+    if is_told && !refuses {
+        return Err(none());
+    }
     let error = match session.read(asked, &reply)? {
         Read::Success(_) => return Err(none()),
         Read::Error(error) => error,
     };
-    let refuses = matches!(reply.status, 401 | 403 | 407);
     if !refuses {
-        if error.says() == Some(A2aError::TaskNotFound) || session.options.credentials.is_empty() {
+        if session.options.credentials.is_empty() {
             return Err(none());
         }
         // Only what a credential changes is about the credential.
@@ -290,17 +306,31 @@ pub async fn supported_versions(session: &Session<'_>) -> Ruling {
             };
             let extra = beyond(offered);
             if let (None, Some(other)) = (extra, beyond(&session.interface.versions)) {
-                session.note(format!("the card has {other:?} on another interface, not on this one"));
+                session.note(format!(
+                    "the card has {:?} on another interface, not on this one",
+                    shape::brief(other)
+                ));
             }
-            match extra {
-                Some(extra) if !offered.is_empty() => {
-                    let card = shape::brief(&offered.join(", "));
-                    Err(Miss::Fails(format!("supportedVersions lists {extra:?}, the card only {card}")))
+            let is_version = |text: &&str| {
+                !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+            };
+            let odd = listed.iter().copied().find(|one| !is_version(one));
+            let told = short(&Value::from(list.as_str()));
+            match (extra, odd) {
+                (Some(extra), _) if !offered.is_empty() => {
+                    let (extra, card) = (short(&Value::from(extra)), shape::brief(&offered.join(", ")));
+                    Err(Miss::Fails(format!("supportedVersions lists {extra}, the card only {card}")))
                 }
-                _ if offered.is_empty() => Ok(format!("{list:?}, with no card to compare it with")),
-                _ => Ok(format!("{list:?}")),
+                (_, Some(odd)) if offered.is_empty() => {
+                    let odd = short(&Value::from(odd));
+                    Err(Miss::Fails(format!("supportedVersions lists {odd}, which is no version (E-7)")))
+                }
+                _ if offered.is_empty() => Ok(format!("{told}, with no card to compare it with")),
+                _ => Ok(told),
             }
         }
-        Some(other) => Err(Miss::Fails(format!("supportedVersions is {other}, no comma-joined text"))),
+        Some(other) => {
+            Err(Miss::Fails(format!("supportedVersions is {}, no comma-joined text", short(other))))
+        }
     }
 }
