@@ -5,7 +5,7 @@ use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
 use super::call::Call;
-use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation};
+use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation, own_error};
 use super::outcome::{Rule, RuleSet};
 use super::version::same_version;
 use super::{Binding, Policy};
@@ -292,6 +292,10 @@ impl Judge<'_> {
             kind => kind,
         };
         let kind = if is_http { told_by_reason(kind, &evidence) } else { kind };
+        // A reason that the binding has for another error would be read as that one behind a second proxy (E-5).
+        let names =
+            |error: RpcError| matches!(kind, Kind::Rpc(own) if own.http_reason() == error.http_reason());
+        let is_free = |reason: &Text| !is_http || own_error(reason).is_none_or(names);
         if status >= 400 && matches!(kind, Kind::A2a(_)) {
             rules.insert(Rule::F10);
         }
@@ -317,7 +321,7 @@ impl Judge<'_> {
             status,
             openwop_reason: evidence
                 .openwop_reason
-                .filter(|_| !matches!(kind, Kind::A2a(_) | Kind::Refusal(_))),
+                .filter(|reason| !matches!(kind, Kind::A2a(_) | Kind::Refusal(_)) && is_free(reason)),
             message,
             metadata: evidence.metadata,
             versions: evidence.versions,
@@ -574,6 +578,9 @@ fn says_params(evidence: &Evidence) -> bool {
 /// meant: here as behind a second proxy, which has nothing else to go by (E-5).
 fn told_by_reason(kind: Kind, evidence: &Evidence) -> Kind {
     let Some(reason) = &evidence.openwop_reason else { return kind };
+    if matches!(kind, Kind::Rpc(_)) && &**reason == RpcError::InvalidParams.http_reason() {
+        return Kind::Rpc(RpcError::InvalidParams);
+    }
     match (kind, openwop::status_of_reason(reason)) {
         (
             Kind::Rpc(RpcError::Parse | RpcError::InvalidRequest | RpcError::InvalidParams),

@@ -1,10 +1,9 @@
 //! `error.data` and `error.details`: typed details, legacy objects and lists (E-5 to E-8, F-2).
 
 use super::Evidence;
-use super::rpc_status::rpc_of_reason;
 use crate::protocol::a2a::{A2aError, DOMAIN, OPENWOP_DOMAIN, fold};
 use crate::protocol::google_rpc::{ERROR_INFO, STRUCT, full_type};
-use crate::protocol::openwop::{reason_is_unreadable, status_of_reason};
+use crate::protocol::openwop::reason_is_unreadable;
 use crate::protocol::tree::{Node, Text};
 
 /// Candidates kept of one answer; more is no error data but a dump.
@@ -133,10 +132,7 @@ fn read_reason(object: &Node, evidence: &mut Evidence) {
     evidence.says_forbidden |=
         matches!(folded, "permissiondenied" | "forbidden" | "unauthorized" | "accessdenied")
             || is_openwop && reason_is_unreadable(reason);
-    // What the binding says of JSON-RPC's own errors is no code of OpenWOP's, unless that has registered it, too: it would be
-    // read as the one here and as the other behind a second proxy.
-    let is_own = rpc_of_reason(reason).is_some() && status_of_reason(reason).is_none();
-    if is_openwop && evidence.openwop_reason.is_none() && is_reason(reason) && !is_own {
+    if is_openwop && evidence.openwop_reason.is_none() && is_reason(reason) {
         evidence.openwop_reason = Some(reason.into());
     }
 }

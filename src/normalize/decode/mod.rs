@@ -11,6 +11,7 @@ mod problem;
 mod rpc_status;
 
 pub use data::Violation;
+pub use rpc_status::own_error;
 
 use crate::protocol::a2a::A2aError;
 use crate::protocol::json_rpc::RpcError;

@@ -63,8 +63,13 @@ fn read_rpc_reason(details: &Node, evidence: &mut Evidence) {
     });
 }
 
+/// JSON-RPC's error that a reason names which OpenWOP has not registered.
+pub fn own_error(reason: &str) -> Option<RpcError> {
+    rpc_of_reason(reason).filter(|_| status_of_reason(reason).is_none())
+}
+
 /// JSON-RPC's error that a reason of this binding names.
-pub(super) fn rpc_of_reason(reason: &str) -> Option<RpcError> {
+fn rpc_of_reason(reason: &str) -> Option<RpcError> {
     match reason {
         "PARSE_ERROR" | "JSON_PARSE" | "JSON_PARSE_ERROR" => Some(RpcError::Parse),
         _ => RpcError::ALL.into_iter().rev().find(|e| e.http_reason() == reason),
