@@ -9,6 +9,7 @@ extern crate self as a2a_errata;
 #[allow(unused_imports, reason = "the command line, which is not here, has a use for more of it")]
 #[path = "../../src/config/mod.rs"]
 pub mod config;
+#[allow(unused_imports, reason = "nor is the probe")]
 #[path = "../../src/normalize/mod.rs"]
 pub mod normalize;
 #[path = "../../src/protocol/mod.rs"]
