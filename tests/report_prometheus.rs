@@ -325,12 +325,21 @@ fn any_number_of_a_prometheus_is_told() {
             let prometheus = says(now, at, value);
             let output = asked(&prometheus.address.to_string(), &["--timeout", "5"]);
             let told = text(&output.stderr);
-            assert!([1, 2].contains(&code(&output)) && !told.contains("panicked"), "{at} {value}: {told}");
+            assert_eq!((code(&output), told.lines().count()), (2, 1), "{at} {value}: {told}");
+            assert!(told.contains("what is no count and no time"), "{at} {value}: {told}");
         }
     }
     // The longest window there is.
-    let output = asked_for("3650", &says(now, 9e15, "9.3e18").address.to_string(), &[]);
+    let output = asked_for("3650", &says(now, 9e15, "9007199254740992").address.to_string(), &[]);
     assert_eq!(code(&output), 1, "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_credential_that_is_said_back_is_not_shown() {
+    let (_guard, refuses) = proxy(r#"{"status":"error","error":"bad key PLANTED-KEY-1, user planted-user"}"#);
+    let key = ["--header", "X-Api-Key: PLANTED-KEY-1"];
+    let told = text(&asked(&refuses, &key).stderr);
+    assert!(told.contains("bad key [credential]") && !told.contains("PLANTED"), "{told}");
 }
 
 #[test]

@@ -12,6 +12,25 @@ const EACH: u64 = 2;
 /// connections to hosts that wait for a next request.
 const OWN: u64 = 256;
 
+/// Without these, and so many for each thread, the runtimes do not come about.
+const LEAST: u64 = 64;
+const EACH_THREAD: u64 = 8;
+
+/// Why the proxy cannot start.
+///
+/// # Errors
+/// It may not have the files that it needs without any connection.
+pub(super) fn can_start(threads: usize) -> Result<(), String> {
+    let threads = u64::try_from(threads).unwrap_or(u64::MAX);
+    let least = threads.saturating_mul(EACH_THREAD).saturating_add(LEAST);
+    match may_have() {
+        Some((_, hard)) if hard < least => Err(format!(
+            "this process may have {hard} open files, and needs {least} to begin with (ulimit -n, LimitNOFILE=)"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Soft and hard, if the system tells.
 fn may_have() -> Option<(u64, u64)> {
     getrlimit(Resource::RLIMIT_NOFILE).ok()

@@ -80,15 +80,16 @@ struct Summary {
 /// Print the table or the JSON.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
-    let summary = match gather(args) {
-        Ok(summary) => summary,
+    let client = match fetch::Client::new(&args.header, Duration::from_secs(args.timeout)) {
+        Ok(client) => client,
         Err(says) => {
             say(&format!("a2a-errata: {}", one_line(&says)));
             return ExitCode::from(REFUSED);
         }
     };
+    let (summary, secrets) = (gather(args, &client), client.secrets());
     for line in summary.problems.iter().chain(&summary.notes) {
-        say(&format!("a2a-errata: {}", one_line(line)));
+        say(&format!("a2a-errata: {}", one_line(&secrets.hide(line))));
     }
     let text = if args.json {
         serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
@@ -104,7 +105,7 @@ pub fn run(args: &Args) -> ExitCode {
         (true, true) => ExitCode::SUCCESS,
     };
     // 1 would say that a shim is still needed.
-    output::print(text.as_bytes(), done)
+    output::print(secrets.hide(&text).as_bytes(), done)
 }
 
 /// What others wrote, in a line that orders no terminal about, and ends.
@@ -113,8 +114,7 @@ fn one_line(text: &str) -> String {
     cut(&clean(&text.replace(['\n', '\r'], " ")), MOST)
 }
 
-fn gather(args: &Args) -> Result<Summary, String> {
-    let client = fetch::Client::new(&args.header, Duration::from_secs(args.timeout))?;
+fn gather(args: &Args, client: &fetch::Client) -> Summary {
     let default = ["127.0.0.1:9464".to_owned()];
     let urls = match (args.urls.is_empty(), &args.prometheus) {
         (true, None) => &default[..],
@@ -135,7 +135,7 @@ fn gather(args: &Args) -> Result<Summary, String> {
             }
         };
         asked.push(url.place());
-        match fetch::report(&client, &url) {
+        match fetch::report(client, &url) {
             Ok(report) => {
                 let is_it = |(_, known): &&(String, Report)| {
                     !report.instance.is_empty() && known.instance == report.instance
@@ -153,8 +153,7 @@ fn gather(args: &Args) -> Result<Summary, String> {
     let mut hosts = merge::proxies(reports.iter().map(|(_, report)| &*report.hosts));
     let mut limits = Vec::new();
     if let Some(base) = &args.prometheus {
-        let asked =
-            fetch::base_url(base).and_then(|base| prometheus::memory(&client, &base, args.clean_days));
+        let asked = fetch::base_url(base).and_then(|base| prometheus::memory(client, &base, args.clean_days));
         match asked {
             Ok(memory) => {
                 now = now.max(memory.now);
@@ -178,5 +177,5 @@ fn gather(args: &Args) -> Result<Summary, String> {
     }
     merge::judge(&mut hosts, now, args.clean_days, &limits, problems.is_empty());
     let can_go = problems.is_empty() && hosts.iter().all(|host| host.can_go);
-    Ok(Summary { format: FORMAT, clean_days: args.clean_days, can_go, hosts, problems, notes })
+    Summary { format: FORMAT, clean_days: args.clean_days, can_go, hosts, problems, notes }
 }

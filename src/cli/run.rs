@@ -241,6 +241,7 @@ fn level(flag: Option<Level>) -> Result<Level, String> {
 /// Pingora finds out that an address is taken in a thread of its own, and with `SO_REUSEPORT` a second
 /// process would silently take a share of the connections. So try first, all addresses at once.
 fn can_start(model: &Model, upgrade: bool) -> Result<(), String> {
+    descriptors::can_start(services())?;
     if !model.listen.handover.is_empty() {
         can_hand_over(Path::new(&model.listen.handover))?;
     } else if upgrade {
@@ -369,6 +370,11 @@ fn upstream(upstream: &config::Upstream) -> Upstream {
     Upstream { address: upstream.address.clone(), weight: upstream.weight, http2, tls }
 }
 
+/// One for each core.
+fn services() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// How the host's addresses are chosen from.
 fn group(host: &Host) -> Group {
     let millis = Duration::from_millis;
@@ -456,7 +462,7 @@ pub(super) fn settings(model: &Model) -> Settings {
     Settings {
         listen: model.listen.address.clone(),
         tls: listen_tls(model),
-        services: std::thread::available_parallelism().map_or(1, usize::from),
+        services: services(),
         // `ending` ends the process before.
         grace: ending::LONGEST,
         handover: !model.listen.handover.is_empty(),

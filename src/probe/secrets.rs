@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use base64::Engine as _;
+use http::{HeaderName, HeaderValue};
 
 use super::session::Options;
 use crate::protocol::a2a::percent_decode;
@@ -25,8 +26,16 @@ impl Secrets {
     /// The credentials, the headers, and the values of the URL's query: whole, and what is secret in them by itself.
     #[must_use]
     pub fn of(options: &Options, query: Option<&str>) -> Self {
+        Self::of_headers(options.credentials.iter().chain(&options.headers), query)
+    }
+
+    /// Likewise of headers, whatever they are for.
+    pub fn of_headers<'a>(
+        headers: impl IntoIterator<Item = (&'a HeaderName, &'a HeaderValue)>,
+        query: Option<&str>,
+    ) -> Self {
         let mut all = Self::default();
-        for (name, value) in options.credentials.iter().chain(&options.headers) {
+        for (name, value) in headers {
             let value = String::from_utf8_lossy(value.as_bytes());
             let value = value.trim();
             // The word before a token (`Bearer`) is none, so a part of the whole may be shown.

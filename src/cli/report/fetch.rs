@@ -8,6 +8,7 @@ use ureq::Agent;
 
 use crate::observe::report::{FORMAT, Report};
 use crate::outbound::{self, Typed};
+use crate::probe::Secrets;
 
 /// The largest answer that is read.
 const BODY_MAX: u64 = 64 << 20;
@@ -24,6 +25,11 @@ impl Client {
     pub fn new(headers: &[String], patience: Duration) -> Result<Self, String> {
         let headers = headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
         Ok(Self { agent: outbound::agent(patience), headers })
+    }
+
+    /// What was typed for it and is not to be shown, whoever says it back.
+    pub fn secrets(&self) -> Secrets {
+        Secrets::of_headers(self.headers.iter().map(|(name, value)| (name, value)), None)
     }
 
     /// The body of a 200.
@@ -136,7 +142,8 @@ pub fn admin_url(text: &str) -> Result<Typed, String> {
 /// It is no URL.
 pub fn base_url(text: &str) -> Result<Typed, String> {
     let mut url = Typed::read(text).map_err(|why| no_address(text, &why))?;
-    if url.uri.query().is_some() {
+    // Neither a key nor a fragment has a place in front of the path.
+    if url.uri.query().is_some() || text.contains('#') {
         return Err(no_address(text, ""));
     }
     url.url.truncate(url.url.trim_end_matches('/').len());
@@ -186,7 +193,9 @@ mod tests {
         ] {
             assert_eq!(admin_url(text).map(|read| read.url).as_deref(), Ok(url));
         }
-        for text in ["", "ftp://h", "http://", "h h", "http://h/?a=b", "/report", "h:70000"] {
+        for text in
+            ["", "ftp://h", "http://", "h h", "http://h/?a=b", "http://h/#a", "h:1#a", "/report", "h:70000"]
+        {
             assert!(admin_url(text).is_err(), "{text}");
         }
     }

@@ -34,11 +34,17 @@ impl Series {
     }
 }
 
-/// A count or a time. Those that there are lie far below what a float holds exactly; what is beyond becomes the last
-/// number that is, of which sums and differences fit as well.
+/// What a float holds exactly. Counts and times lie far below it, and none of them is negative.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A count or a time, if it can be one.
+fn possible(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value| (0.0..=EXACT).contains(value))
+}
+
+/// What is beyond what there can be becomes the last number that is, of which sums and differences fit as well.
 #[expect(clippy::cast_possible_truncation, reason = "within what a float holds exactly")]
 fn whole(value: f64) -> i64 {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
     value.round().clamp(-EXACT, EXACT) as i64
 }
 
@@ -319,11 +325,12 @@ impl Source<'_> {
             return Ok(vec![Series { labels: serde_json::Map::new(), value }]);
         }
         let list: Vec<Vector> = self.list(data, "vector")?;
-        let series = list.into_iter().filter_map(|one| {
-            let value = one.value.1.parse().ok().filter(|value: &f64| value.is_finite())?;
-            Some(Series { labels: one.metric, value })
+        let series = list.into_iter().map(|one| match possible(&one.value.1) {
+            Some(value) => Ok(Series { labels: one.metric, value }),
+            // Left out it would be taken for "never".
+            None => Err(self.none("answers a query with what is no count and no time")),
         });
-        Ok(series.collect())
+        series.collect()
     }
 
     /// The values at every step of the window, as far back as there are any.

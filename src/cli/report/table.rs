@@ -9,6 +9,8 @@ use crate::observe::report::{Host, Interface};
 
 /// Characters of a cell. All rows are as wide as the widest, and a name may be of any length.
 const CELL: usize = 80;
+/// Of a sentence that somebody else wrote.
+const SAYS: usize = 600;
 
 /// A table of every interface, and below each one that is still needed, why.
 ///
@@ -48,15 +50,15 @@ pub fn print(hosts: &[Host], is_whole: bool, colour: bool) -> String {
             continue;
         }
         for criterion in interface.removal.criteria.iter().filter(|criterion| !criterion.holds) {
-            _ = writeln!(text, "    {} {}", paint("31", "✗"), clean(&criterion.says));
+            _ = writeln!(text, "    {} {}", paint("31", "✗"), cut(&clean(&criterion.says), SAYS));
         }
         for rule in &interface.rules {
             _ = writeln!(
                 text,
                 "    {:5} {:>8}  {}",
-                clean(&rule.rule),
+                cut(&clean(&rule.rule), CELL),
                 rule.count,
-                paint("2", &clean(&rule.says))
+                paint("2", &cut(&clean(&rule.says), SAYS))
             );
         }
     }
