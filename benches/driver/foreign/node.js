@@ -5,6 +5,7 @@ const { createProxyMiddleware, responseInterceptor } = require('http-proxy-middl
 
 const [port, upstream, mode] = process.argv.slice(2);
 const REASONS = { '-32001': ['TASK_NOT_FOUND', 'Task not found'], '-32004': ['UNSUPPORTED_OPERATION', 'This operation is not supported'] };
+const KEPT = /^(content-type|content-length|www-authenticate|retry-after|ratelimit-.*|allow|a2a-(version|extensions)|access-control-.*|cache-control|vary|date|trace(parent|state)|connection|transfer-encoding)$/;
 const TASK_ADDRESSED = new Set(['GetTask', 'CancelTask', 'SubscribeToTask']);
 
 function parsed(text) {
@@ -22,6 +23,7 @@ const rewriting = responseInterceptor(async (body, answer, request, response) =>
   const info = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain: 'a2a-protocol.org' };
   if (code === -32001 && task) info.metadata = { taskId: task };
   response.statusCode = 200;
+  for (const name of response.getHeaderNames()) if (!KEPT.test(name)) response.removeHeader(name);
   return JSON.stringify({ jsonrpc: '2.0', id: call.id ?? null, error: { code, message, data: [info] } });
 });
 
