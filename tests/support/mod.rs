@@ -22,9 +22,18 @@ use pingora::services::background::background_service;
 /// No test waits longer than this for a byte.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A port nobody listens on, for the moment.
+/// A port nobody listens on, and that is given to nobody who asks for any port. A socket keeps it until the
+/// process ends: two proxies that were given the same one would share its connections, without a word
+/// (`SO_REUSEPORT`). Whoever asks for this very port gets it, as a proxy does.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static KEPT: Mutex<Vec<tokio::net::TcpSocket>> = Mutex::new(Vec::new());
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    KEPT.lock().unwrap().push(socket);
+    port
 }
 
 /// A proxy in this process. It runs until the process ends: Pingora remembers a runtime by the id of
