@@ -5,11 +5,11 @@ use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
 use super::call::Call;
-use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation, own_error};
+use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation, forbids, own_error};
 use super::outcome::{Rule, RuleSet};
 use super::version::same_version;
 use super::{Binding, Policy};
-use crate::protocol::a2a::{A2aError, Operation};
+use crate::protocol::a2a::{A2aError, OPENWOP_DOMAIN, Operation};
 use crate::protocol::json_rpc::RpcError;
 use crate::protocol::openwop::{self, CodeKind};
 use crate::protocol::tree::{Node, Text};
@@ -291,11 +291,8 @@ impl Judge<'_> {
             }
             kind => kind,
         };
-        let kind = if is_http { told_by_reason(kind, &evidence) } else { kind };
-        // A reason that the binding has for another error would be read as that one behind a second proxy (E-5).
-        let names =
-            |error: RpcError| matches!(kind, Kind::Rpc(own) if own.http_reason() == error.http_reason());
-        let is_free = |reason: &Text| !is_http || own_error(reason).is_none_or(names);
+        let has_reason = evidence.openwop_reason.is_some();
+        let (kind, openwop_reason) = self.with_reason(kind, evidence.openwop_reason);
         if status >= 400 && matches!(kind, Kind::A2a(_)) {
             rules.insert(Rule::F10);
         }
@@ -314,14 +311,12 @@ impl Judge<'_> {
             && (evidence.shape != Shape::RpcStatus
                 || evidence.a2a.is_some()
                 || evidence.rpc_reason.is_some()
-                || evidence.openwop_reason.is_some());
+                || has_reason);
         let message = if speaks_openly { evidence.message } else { None };
         fault(Fault {
             kind,
             status,
-            openwop_reason: evidence
-                .openwop_reason
-                .filter(|reason| !matches!(kind, Kind::A2a(_) | Kind::Refusal(_)) && is_free(reason)),
+            openwop_reason,
             message,
             metadata: evidence.metadata,
             versions: evidence.versions,
@@ -354,7 +349,9 @@ impl Judge<'_> {
         if self.named && unreadable {
             return if &**code == "task_not_found" { not_found(rules) } else { collapse("envelope", rules) };
         }
-        if self.named && class == 403 {
+        let reason = openwop::reason(code);
+        // A vendor's code may be another's reason, and read as that behind a second proxy (E-5).
+        if self.named && (class == 403 || forbids(&reason, OPENWOP_DOMAIN)) {
             return collapse("envelope", rules);
         }
         let kind = match &**code {
@@ -384,6 +381,7 @@ impl Judge<'_> {
                 _ => Refusal::from_status(class).map_or(Kind::Rpc(RpcError::InvalidRequest), Kind::Refusal),
             },
         };
+        let (kind, openwop_reason) = self.with_reason(kind, Some(reason.into()));
         if kind == Kind::Rpc(RpcError::InvalidParams) && self.hides_invalid_params() {
             return collapse("invalid_params", rules);
         }
@@ -394,10 +392,27 @@ impl Judge<'_> {
             _ => own,
         };
         fault(Fault {
-            openwop_reason: matches!(kind, Kind::Rpc(_)).then(|| openwop::reason(code).into()),
+            openwop_reason,
             message: evidence.message,
             ..Fault::new(kind, status)
         })
+    }
+
+    /// What an OpenWOP reason makes of an error, and the reason if it may leave beside it.
+    fn with_reason(&self, kind: Kind, reason: Option<Text>) -> (Kind, Option<Text>) {
+        let Some(reason) = reason else { return (kind, None) };
+        let is_http = self.setting.binding == Binding::HttpJson;
+        let kind = if is_http { told_by_reason(kind, &reason) } else { kind };
+        let may_leave = match kind {
+            Kind::A2a(_) | Kind::Refusal(_) => false,
+            // A reason that the binding has for another error would be read as that one behind a second proxy (E-5).
+            Kind::Rpc(own) if is_http => {
+                own_error(&reason).is_none_or(|error| own.http_reason() == error.http_reason())
+            }
+            Kind::Code(_) if is_http => own_error(&reason).is_none(),
+            Kind::Rpc(_) | Kind::Code(_) => true,
+        };
+        (kind, Some(reason).filter(|_| may_leave))
     }
 
     /// F-5 and F-8: the status decides, and such a body gives field violations at most.
@@ -576,9 +591,8 @@ fn says_params(evidence: &Evidence) -> bool {
 
 /// On HTTP+JSON an OpenWOP reason stands in place of what tells the errors of a 400 apart, so it decides which of them is
 /// meant: here as behind a second proxy, which has nothing else to go by (E-5).
-fn told_by_reason(kind: Kind, evidence: &Evidence) -> Kind {
-    let Some(reason) = &evidence.openwop_reason else { return kind };
-    if matches!(kind, Kind::Rpc(_)) && &**reason == RpcError::InvalidParams.http_reason() {
+fn told_by_reason(kind: Kind, reason: &str) -> Kind {
+    if matches!(kind, Kind::Rpc(_)) && reason == RpcError::InvalidParams.http_reason() {
         return Kind::Rpc(RpcError::InvalidParams);
     }
     match (kind, openwop::status_of_reason(reason)) {

@@ -359,6 +359,44 @@ fn f4_a_reason_of_the_bindings_own_is_no_code_of_openwops() {
     }
 }
 
+/// A vendor's code, written as a reason, may be a registered code's, the binding's, or one that forbids: it is read
+/// as that behind a second proxy, so it is by the first (E-5).
+#[test]
+fn f4_a_vendors_code_means_the_same_behind_a_second_proxy() {
+    let facts: serde_json::Value = serde_json::from_str(include_str!("../facts/openwop-codes.json")).unwrap();
+    let mut words: Vec<String> =
+        facts["codes"].as_array().unwrap().iter().map(|c| c["code"].as_str().unwrap().to_owned()).collect();
+    let more = "conflict_x access_denied permission_denied un_authorized run_not_found task_not_found run_terminal_error \
+        invalid_params invalid_request method_not_found internal_error parse_error json_parse version_not_supported \
+        unsupported_operation resource_exhausted payload_too_large unauthenticated_error forbidden_error";
+    words.extend(more.split_whitespace().map(str::to_owned));
+    let mut codes: Vec<String> = Vec::new();
+    for word in &words {
+        for (at, _) in word.match_indices('_') {
+            codes.push(format!("{}.{}", word[..at].replace('_', "-"), &word[at + 1..]));
+        }
+    }
+    assert!(codes.len() > 150 && codes.contains(&"credential.required".to_owned()));
+    let calls = [
+        (Host::rpc(), Request::call("GetTask", &json!({"id": "t-1"}))),
+        (Host::rpc(), Request::call("ListTasks", &json!({}))),
+        (Host::rpc(), Request::send_to_task()),
+        (Host::http(), Request::http(Method::GET, "/rest/tasks/t-1")),
+        (Host::http(), Request::http(Method::GET, "/rest/tasks")),
+        (Host::http(), Request::http(Method::POST, "/rest/message:send").body("{}")),
+    ];
+    for code in &codes {
+        for status in [200, 400, 401, 404, 409, 410, 422, 429, 500, 503] {
+            for (host, request) in &calls {
+                let once = host.run(request, &Answer::envelope(status, code));
+                let again = Answer::raw(once.status, once.body.clone());
+                let twice = host.run(request, &again);
+                assert_eq!((twice.status, twice.text()), (once.status, once.text()), "{code} on {status}");
+            }
+        }
+    }
+}
+
 #[test]
 fn f4_every_row_of_the_table_on_other_calls() {
     use Want::{Code, NotFound, On};

@@ -128,13 +128,21 @@ fn read_reason(object: &Node, evidence: &mut Evidence) {
         evidence.a2a = evidence.a2a.or_else(|| A2aError::from_folded(&folded));
     }
     let is_openwop = domain == OPENWOP_DOMAIN;
-    let folded = folded.strip_suffix("error").unwrap_or(&folded);
-    evidence.says_forbidden |=
-        matches!(folded, "permissiondenied" | "forbidden" | "unauthorized" | "accessdenied")
-            || is_openwop && reason_is_unreadable(reason);
+    evidence.says_forbidden |= forbids_folded(&folded) || is_openwop && reason_is_unreadable(reason);
     if is_openwop && evidence.openwop_reason.is_none() && is_reason(reason) {
         evidence.openwop_reason = Some(reason.into());
     }
+}
+
+/// Whether a reason says that the caller may not read this (O-3).
+#[must_use]
+pub fn forbids(reason: &str, domain: &str) -> bool {
+    forbids_folded(&fold(reason)) || domain == OPENWOP_DOMAIN && reason_is_unreadable(reason)
+}
+
+fn forbids_folded(folded: &str) -> bool {
+    let folded = folded.strip_suffix("error").unwrap_or(folded);
+    matches!(folded, "permissiondenied" | "forbidden" | "unauthorized" | "accessdenied")
 }
 
 /// google.rpc.ErrorInfo: `[A-Z][A-Z0-9_]+[A-Z0-9]`, at most 63 characters; OpenWOP's codes with a
