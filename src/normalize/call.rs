@@ -6,7 +6,10 @@
 //! original protobuf names and other cases count as well, a batch is read like its calls, and where
 //! members are doubled the reading that discloses less is taken.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
+use smallvec::SmallVec;
 
 use crate::protocol::a2a::{Operation, Route};
 use crate::protocol::charset::Charset;
@@ -21,7 +24,8 @@ const METHOD_MAX: usize = 256;
 #[derive(Debug, Default)]
 struct Slot {
     kind: Option<Kind>,
-    raw: Vec<u8>,
+    /// Most are short: the version, the method's name, a number for an id.
+    raw: SmallVec<[u8; 16]>,
     seen: u32,
     too_long: bool,
     /// The value was read to its end.
@@ -41,19 +45,15 @@ impl Slot {
     fn push(&mut self, bytes: &[u8], max: usize) {
         if self.raw.len() + bytes.len() > max {
             self.too_long = true;
-            self.raw = Vec::new();
+            self.raw = SmallVec::new();
         }
         if !self.too_long {
-            if self.raw.capacity() == 0 {
-                // Most tokens are no longer: one allocation in place of three.
-                self.raw.reserve(bytes.len().max(32));
-            }
             self.raw.extend_from_slice(bytes);
         }
     }
 
     /// The decoded string, if that is what it is.
-    fn text(&self) -> Option<String> {
+    fn text(&self) -> Option<Cow<'_, str>> {
         (self.kind == Some(Kind::String) && !self.too_long).then(|| decode_string(&self.raw).0)
     }
 
@@ -282,7 +282,7 @@ impl Visitor for Reader {
         // A doubled task id: the host may take either, so one that names something must count.
         if slot.seen > 1 && matches!(kind, Kind::String | Kind::Number) && !slot.names() {
             slot.kind = Some(kind);
-            slot.raw = Vec::new();
+            slot.raw = SmallVec::new();
             slot.too_long = true;
         }
         self.bad_double |= slot.seen > 1 && kind != Kind::String;
@@ -501,7 +501,7 @@ impl CallReader {
             id,
             notification: readable && r.id.seen == 0,
             operation: op,
-            method: method.map(Into::into),
+            method: method.map(|method| (&*method).into()),
             well_formed: readable && task.is_some() && op.is_some_and(|op| r.in_order(op, is_0_3)),
             task,
             context: r.context(),
@@ -569,10 +569,13 @@ impl Reader {
                 json: raw.filter(|r| is_number(r)).map(|r| format!("\"{r}\"").into()),
                 text: raw.map(Into::into),
             }),
-            _ => Some(Task {
-                json: raw.filter(|r| is_text(r) && !decode_string(r.as_bytes()).1).map(Into::into),
-                text: slot.text().map(Into::into),
-            }),
+            _ => {
+                let (text, odd) = decode_string(&slot.raw);
+                Some(Task {
+                    json: raw.filter(|raw| is_text(raw) && !odd).map(Into::into),
+                    text: Some((&*text).into()),
+                })
+            }
         }
     }
 
@@ -581,7 +584,7 @@ impl Reader {
             .into_iter()
             .filter(|slot| slot.seen == 1)
             .find_map(Slot::text)
-            .map(Into::into)
+            .map(|text| (&*text).into())
     }
 
     /// O-3: ids non-empty strings, `historyLength` absent or an integer of at least 0, nothing unknown,

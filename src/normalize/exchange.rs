@@ -18,6 +18,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use super::asking::Asking;
 use super::call::{Call, CallReader, query_in_order};
 use super::decode::{Shape, decode};
 use super::disclose::{self, Gate};
@@ -81,7 +82,7 @@ pub struct Exchange {
     /// A 0.3 request on the HTTP+JSON binding (I-3).
     pub(super) merged: bool,
     pub(super) route: Option<Route>,
-    pub(super) reader: CallReader,
+    pub(super) asking: Asking,
     pub(super) phase: Phase,
     pub(super) out: VecDeque<Output>,
     pub(super) outcome: Outcome,
@@ -149,7 +150,12 @@ impl Exchange {
             accepts_stream,
             merged: is_0_3 && binding == Binding::HttpJson,
             route: route.as_ref().map(|(route, _)| route.clone()),
-            reader: CallReader::new(request.headers, policy.response_cap_bytes, policy.normalize_0_3, route),
+            asking: Asking::new(CallReader::new(
+                request.headers,
+                policy.response_cap_bytes,
+                policy.normalize_0_3,
+                route,
+            )),
             policy: policy.clone(),
             phase: Phase::Waiting,
             out: VecDeque::new(),
@@ -166,24 +172,27 @@ impl Exchange {
     /// What the request asks for, as far as its path or the bytes read so far tell.
     #[must_use]
     pub fn operation(&self) -> Option<Operation> {
-        self.route.as_ref().map(|r| r.operation).or_else(|| self.reader.call().operation)
+        self.route.as_ref().map(|r| r.operation).or_else(|| self.asking.call().operation)
     }
 
     /// The next bytes of the request's body, in order, each once.
     pub fn request_piece(&mut self, bytes: &[u8]) {
-        self.reader.piece(bytes);
+        self.asking.piece(bytes);
     }
 
     /// The request is complete.
     pub fn request_end(&mut self) {
-        if self.reader.has_ended() {
+        if self.asking.has_ended() {
             return;
         }
-        self.reader.end();
+        self.asking.end();
         match std::mem::replace(&mut self.phase, Phase::Waiting) {
             Phase::Due(held, over) => self.judge_if_lent(held, over),
             Phase::OwnDue(own) => self.write_own(own),
-            Phase::Streaming(stream) => self.resume_stream(stream),
+            Phase::Streaming(stream) => {
+                self.asking.settle();
+                self.resume_stream(stream);
+            }
             other => self.phase = other,
         }
     }
@@ -191,7 +200,7 @@ impl Exchange {
     /// Whether `request_end` was called.
     #[must_use]
     pub fn request_ended(&self) -> bool {
-        self.reader.has_ended()
+        self.asking.has_ended()
     }
 
     /// The host's final head (not an informational one but for a 101).
@@ -230,7 +239,10 @@ impl Exchange {
             .filter(|_| code < 300 && !self.is_head)
             .and_then(|framing| Stream::new(framing, self.binding, code, headers));
         self.phase = match stream {
-            Some(stream) => Phase::Streaming(Box::new(stream)),
+            Some(stream) => {
+                self.asking.settle();
+                Phase::Streaming(Box::new(stream))
+            }
             None => Phase::Holding(Box::new(Held::new(code, headers, keep))),
         };
     }
@@ -348,7 +360,7 @@ impl Exchange {
         // What the client did wrong is told at once; for the rest the id is worth reading on.
         let at_once =
             matches!(own, OwnAnswer::RequestTooLarge | OwnAnswer::BadRequest | OwnAnswer::RequestTimeout);
-        if self.reader.has_ended() || at_once {
+        if self.asking.has_ended() || at_once {
             self.write_own(own);
         } else {
             self.phase = Phase::OwnDue(own);
@@ -384,7 +396,7 @@ impl Exchange {
     #[must_use]
     pub fn wants_request(&self) -> bool {
         match &self.phase {
-            Phase::Due(..) => !self.reader.has_ended() && !self.is_observing(),
+            Phase::Due(..) => !self.asking.has_ended() && !self.is_observing(),
             Phase::OwnDue(_) => true,
             Phase::Streaming(stream) => stream.is_due(),
             Phase::Waiting | Phase::Holding(_) | Phase::Passing | Phase::Finished => false,
@@ -419,7 +431,7 @@ impl Exchange {
 
     /// Where the URL does not tell, a call must be recognized to be bound (I-1).
     fn is_bound(&self) -> bool {
-        !self.if_call || !self.reader.has_ended() || self.reader.call().is_a2a
+        !self.if_call || !self.asking.has_ended() || self.asking.call().is_a2a
     }
 
     fn pass_rest(&mut self) {
@@ -458,7 +470,7 @@ impl Exchange {
     fn over(&mut self, over: Over) {
         match std::mem::replace(&mut self.phase, Phase::Finished) {
             Phase::Holding(mut held) => {
-                let whole = over == Over::End && self.reader.has_ended() && held.looks_like_error();
+                let whole = over == Over::End && self.asking.has_ended() && held.looks_like_error();
                 match over {
                     Over::End if whole => held.finish_unscanned(),
                     Over::End => held.finish_scan(),
@@ -469,7 +481,7 @@ impl Exchange {
                 }
                 if over == Over::End && !whole && self.is_plain_success(&held) {
                     self.send_as_is(held.pieces, Output::End);
-                } else if self.reader.has_ended() || self.is_observing() {
+                } else if self.asking.has_ended() || self.is_observing() {
                     self.judge_if_lent(held, over);
                 } else {
                     self.phase = Phase::Due(held, over);
@@ -503,7 +515,7 @@ impl Exchange {
     fn judge(&mut self, mut held: Box<Held>, over: Over, headers: &HeaderMap) {
         self.phase = Phase::Finished;
         let observing_more = self.is_observing() && over == Over::Intake;
-        let call = self.reader.call();
+        let call = self.asking.call();
         if self.if_call && !call.is_a2a {
             return self.send_unjudged(held.pieces, over); // not ours after all (I-1)
         }
@@ -621,7 +633,7 @@ impl Exchange {
 
     /// An answer of the proxy's own, in the interface's binding (P-1).
     pub(super) fn own_body(&self, own: OwnAnswer, outcome: &mut Outcome) -> Vec<u8> {
-        let call = self.reader.call();
+        let call = self.asking.call();
         outcome.rules.insert(Rule::P1);
         let frame = Frame {
             binding: self.binding,

@@ -391,11 +391,7 @@ impl Judge<'_> {
             _ if self.setting.binding == Binding::HttpJson => class,
             _ => own,
         };
-        fault(Fault {
-            openwop_reason,
-            message: evidence.message,
-            ..Fault::new(kind, status)
-        })
+        fault(Fault { openwop_reason, message: evidence.message, ..Fault::new(kind, status) })
     }
 
     /// What an OpenWOP reason makes of an error, and the reason if it may leave beside it.

@@ -4,6 +4,7 @@
 //! bytes, the host's head, its pieces and its end, and says through [`Exchange::poll`] what the
 //! client gets; [`Outcome`] says what was done, for those who count.
 
+mod asking;
 mod call;
 mod card_rewrite;
 mod decode;

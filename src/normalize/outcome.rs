@@ -1,6 +1,7 @@
 //! What was done to one answer and why: what operators count, never a value from the wire.
 
 use super::output::OwnAnswer;
+use crate::protocol::tree::Text;
 
 /// How an exchange ended, as the metric `responses_total` names it (U-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -167,7 +168,7 @@ pub struct Outcome {
     /// How many fields were dropped, by kind.
     pub dropped: [u32; DroppedKind::ALL.len()],
     /// Names (never values) of dropped metadata members, for operators; bounded in number and length.
-    pub dropped_names: Vec<String>,
+    pub dropped_names: Vec<Text>,
     /// The answer is the fixed TASK_NOT_FOUND: O-4's floor applies to it.
     pub not_found: bool,
     /// The fixed TASK_NOT_FOUND was written anew (O-1), but the host had said just that already.
@@ -215,7 +216,7 @@ impl Outcome {
             && self.dropped_names.len() < NAMES_MAX
             && !self.dropped_names.iter().any(|n| n == name)
         {
-            self.dropped_names.push(name.to_owned());
+            self.dropped_names.push(name.into());
         }
     }
 

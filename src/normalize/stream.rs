@@ -398,7 +398,7 @@ impl Exchange {
             || begins_as_error(&stream.data());
         let fits = !self.policy.cap.success || stream.reading.len <= self.policy.response_cap_bytes;
         // An answer of ours needs the request's id, or the task it names.
-        if (may_be_error || !fits) && !self.is_observing() && !self.reader.has_ended() {
+        if (may_be_error || !fits) && !self.is_observing() && !self.asking.has_ended() {
             let Phase::Streaming(stream) = &mut self.phase else { return };
             stream.due = Some(Due { over, backlog: Vec::new(), backlog_len: 0, ended: false, failed: None });
             return;
@@ -410,7 +410,7 @@ impl Exchange {
     }
 
     fn judge_event(&mut self, evidence: Option<Evidence>, over: Over) {
-        let call = self.reader.call();
+        let call = self.asking.call();
         if !self.is_interface() && !call.is_a2a {
             return self.pass_event();
         }
@@ -680,7 +680,7 @@ impl Exchange {
         if failure != Failure::NoRoom {
             self.outcome.rules.insert(Rule::C5);
         }
-        if held && self.reader.has_ended() {
+        if held && self.asking.has_ended() {
             self.write_own(failure.own_answer());
         } else if held {
             self.phase = Phase::OwnDue(failure.own_answer()); // complete means with its id

@@ -95,7 +95,7 @@ impl Watch {
                 evidence.shape = Shape::RpcError;
                 let text = match kind {
                     Kind::String => decode_string(&self.token).0,
-                    _ => String::from_utf8_lossy(&self.token).into_owned(),
+                    _ => String::from_utf8_lossy(&self.token),
                 };
                 evidence.code = integral(&text).map_or(CodeSpelling::Unreadable, CodeSpelling::Integer);
             }
@@ -103,7 +103,7 @@ impl Watch {
                 let code = decode_string(&self.token).0;
                 if let Some(kind) = openwop::classify(&code) {
                     evidence.shape = Shape::Envelope;
-                    evidence.envelope = Some(EnvelopeCode { code: code.into(), kind });
+                    evidence.envelope = Some(EnvelopeCode { code: (&*code).into(), kind });
                 }
             }
             _ => {}

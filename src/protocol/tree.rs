@@ -168,17 +168,17 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// What a raw string token says. Lone surrogates and bad UTF-8 become U+FFFD; the second value tells
-/// whether there were any.
+/// What a raw string token says, in place where it needs no decoding. Lone surrogates and bad UTF-8 become U+FFFD;
+/// the second value tells whether there were any.
 #[must_use]
-pub fn decode_string(token: &[u8]) -> (String, bool) {
+pub fn decode_string(token: &[u8]) -> (Cow<'_, str>, bool) {
     let inner = token.strip_prefix(b"\"").unwrap_or(token);
     let inner = inner.strip_suffix(b"\"").unwrap_or(inner);
     // The lossy reading is slow, and hardly ever called for.
     let text = std::str::from_utf8(inner).map_or_else(|_| String::from_utf8_lossy(inner), Cow::Borrowed);
     let mut odd = matches!(text, Cow::Owned(_));
     if memchr::memchr(b'\\', text.as_bytes()).is_none() {
-        return (text.into_owned(), odd);
+        return (text, odd);
     }
     let mut out = String::with_capacity(text.len());
     let mut units: Vec<u16> = Vec::new();
@@ -212,7 +212,7 @@ pub fn decode_string(token: &[u8]) -> (String, bool) {
         });
     }
     flush(&mut units, &mut out);
-    (out, odd)
+    (Cow::Owned(out), odd)
 }
 
 /// A document that was read whole.
@@ -229,7 +229,7 @@ pub struct Document {
 /// It is not JSON.
 pub fn parse(bytes: &[u8]) -> Result<Document, Malformed> {
     let mut scanner = Scanner::new();
-    let mut builder = Builder::default();
+    let mut builder = Builder { whole: std::str::from_utf8(bytes).unwrap_or_default(), ..Builder::default() };
     scanner.feed(bytes, &mut builder)?;
     scanner.finish(&mut builder)?;
     let root = builder.root.ok_or(Malformed)?;
@@ -245,7 +245,9 @@ struct Open {
 }
 
 #[derive(Debug, Default)]
-struct Builder {
+struct Builder<'a> {
+    /// The document, if all of it is UTF-8.
+    whole: &'a str,
     open: Vec<Open>,
     token: Vec<u8>,
     /// The string that was read last, if it needed no decoding.
@@ -255,7 +257,7 @@ struct Builder {
     odd: bool,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn put(&mut self, value: Node) {
         match self.open.last_mut() {
             None => self.root = Some(value),
@@ -278,14 +280,21 @@ impl Builder {
 
     /// Takes a text that has no escape in it.
     fn take_plain(&mut self, text: &[u8]) {
-        match std::str::from_utf8(text) {
+        match part(self.whole, text).map_or_else(|| std::str::from_utf8(text), Ok) {
             Ok(text) => self.plain = Some(text.into()),
             Err(_) => self.token.extend_from_slice(text),
         }
     }
 }
 
-impl Visitor for Builder {
+/// These bytes as the text they are, if they lie in `whole`, which was found to be text: there are many in a document,
+/// and to look at each once more costs as much as to copy it.
+fn part<'a>(whole: &'a str, bytes: &[u8]) -> Option<&'a str> {
+    let at = bytes.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    whole.get(at..at.checked_add(bytes.len())?)
+}
+
+impl Visitor for Builder<'_> {
     const RAW_NAMES: bool = true;
 
     fn name(&mut self, depth: usize, name: Option<&[u8]>) {

@@ -109,7 +109,8 @@ fn nearby(shutdown: &ShutdownWatch) -> ShutdownWatch {
 /// Until the process is ending and what was under way then had time to arrive.
 async fn last_words(ending: &mut ShutdownWatch) {
     let _ = ending.wait_for(|ending| *ending).await;
-    tokio::time::sleep(LAST_WORDS).await;
+    // Boxed: every connection has room for what is here, and hardly one gets so far.
+    Box::pin(tokio::time::sleep(LAST_WORDS)).await;
 }
 
 /// Pingora's proxy with our hooks and our connections to hosts.

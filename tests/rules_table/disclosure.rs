@@ -178,7 +178,7 @@ fn d2_metadata_is_an_allow_list() {
     let run = |host: &Host, request: &Request| -> (Value, Vec<String>) {
         let answer = Answer::error(200, &json!({"code": -32004, "message": "x", "data": data}));
         let seen = host.run(request, &answer);
-        let dropped = seen.outcome.dropped_names.clone();
+        let dropped = seen.outcome.dropped_names.iter().map(ToString::to_string).collect();
         assert!(seen.outcome.dropped[DroppedKind::Metadata as usize] > 0);
         (seen.error()["data"][0]["metadata"].clone(), dropped)
     };

@@ -172,7 +172,7 @@ pub fn json(explained: &Explained) -> String {
         "reason": outcome.reason,
         "rules": rules,
         "dropped": dropped,
-        "droppedNames": outcome.dropped_names,
+        "droppedNames": outcome.dropped_names.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
         "collapsed": outcome.collapsed,
         "answer": answer,
         "notes": notes,

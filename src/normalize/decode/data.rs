@@ -123,6 +123,13 @@ fn read_reason(object: &Node, evidence: &mut Evidence) {
         Some(Node::String(domain)) if !domain.is_empty() => &**domain,
         _ => DOMAIN,
     };
+    // Nearly all are spelled as A2A does, and then there is no more to them.
+    if domain == DOMAIN
+        && let Some(error) = A2aError::ALL.into_iter().find(|error| error.reason() == reason)
+    {
+        evidence.a2a = evidence.a2a.or(Some(error));
+        return;
+    }
     let folded = fold(reason);
     if domain == DOMAIN {
         evidence.a2a = evidence.a2a.or_else(|| A2aError::from_folded(&folded));
