@@ -230,3 +230,25 @@ fn an_observed_host_is_only_counted() {
     assert!(begin.elapsed() < Duration::from_secs(3), "the floor is for what is changed");
     proxy.assert_counts("rewrites_total", "rule=\"O-1\"", 1.0);
 }
+
+/// The verdict needs the head, which is on its way to the client when the body comes.
+#[test]
+fn an_observed_answer_in_pieces_is_judged_with_its_head() {
+    let (host, say) = puppet();
+    let mut settings = settings(&[host.address]);
+    settings.hosts[0].policy = Arc::new(Policy { mode: Mode::Observe, ..Policy::default() });
+    let proxy = Proxy::start_with(settings);
+    let mut client = proxy.client();
+    client.send(post("/a2a", GET_TASK));
+    let challenge = "\r\nWWW-Authenticate: Bearer error=\"insufficient_scope\"\r\n";
+    let answer = sized(403, NOT_FOUND).replacen("\r\n", challenge, 1);
+    let (head, body) = answer.split_at(answer.find("\r\n\r\n").unwrap() + 4);
+    for piece in [head, &body[..9], &body[9..]] {
+        say.send(piece.to_owned()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    client.answer().assert_passed(403, NOT_FOUND);
+    // The challenge says that this 403 is no task's (O-3).
+    proxy.assert_counts("rewrites_total", "rule=\"F-1\"", 1.0);
+    proxy.assert_counts("rewrites_total", "rule=\"O-3\"", 0.0);
+}

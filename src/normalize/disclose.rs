@@ -466,6 +466,13 @@ pub fn filter_headers(host: &HeaderMap, keep: impl Fn(&HeaderName) -> bool) -> (
     (kept, dropped)
 }
 
+/// How many a rewritten answer would not keep.
+#[must_use]
+pub fn drops(host: &HeaderMap, keep: impl Fn(&HeaderName) -> bool) -> u32 {
+    let dropped = host.iter().filter(|(name, _)| !keep(name) && !is_framing(name)).count();
+    u32::try_from(dropped).unwrap_or(u32::MAX)
+}
+
 /// A `Retry-After` in seconds (E-3).
 #[must_use]
 pub fn retry_after(headers: &HeaderMap) -> Option<u64> {

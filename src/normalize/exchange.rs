@@ -228,8 +228,6 @@ impl Exchange {
         } else if matches!(code, 204 | 304) {
             return self.pass_rest();
         }
-        // While observing the head is gone before there is a verdict.
-        let keep = keep || self.is_observing();
         if self.is_observing() {
             self.out.push_back(Output::HostHead);
         }
@@ -387,6 +385,12 @@ impl Exchange {
             && let Phase::Due(held, over) = std::mem::replace(&mut self.phase, Phase::Finished)
         {
             self.judge(held, over, head);
+        }
+        if matches!(self.out.front(), Some(Output::HostHead))
+            && let Phase::Holding(held) = &mut self.phase
+        {
+            // While observing the head may be gone before there is a verdict, but most answers are there at once.
+            held.headers = held.headers.take().or_else(|| head.cloned());
         }
         self.out.pop_front()
     }
@@ -610,6 +614,7 @@ impl Exchange {
 
     /// Writes a whole answer in place of the host's.
     pub(super) fn write(&mut self, host: &HeaderMap, status: u16, body: Option<Body>, mut outcome: Outcome) {
+        let observes = self.is_observing();
         let disclosure = &self.policy.disclosure;
         let keep_on_not_found = &self.policy.oracle.keep_headers;
         let keep = |name: &HeaderName| {
@@ -619,7 +624,11 @@ impl Exchange {
                 disclose::admits_header(name, disclosure)
             }
         };
-        let (headers, dropped) = disclose::filter_headers(host, keep);
+        let (headers, dropped) = if observes {
+            (HeaderMap::new(), disclose::drops(host, keep)) // none of them is written
+        } else {
+            disclose::filter_headers(host, keep)
+        };
         if dropped > 0 {
             outcome.rules.insert(Rule::D3);
             outcome.drop_fields(DroppedKind::Header, dropped);
