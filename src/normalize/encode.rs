@@ -27,7 +27,7 @@ pub struct Shaped {
 }
 
 impl Shaped {
-    fn new(status: u16, body: &Node) -> Self {
+    pub(super) fn new(status: u16, body: &Node) -> Self {
         Self { status, body: body.to_bytes() }
     }
 }
@@ -352,9 +352,9 @@ impl Frame<'_> {
         Some(Node::Object(members.collect()))
     }
 
-    /// The fixed TASK_NOT_FOUND, built from the request alone (O-1, O-2).
+    /// The fixed TASK_NOT_FOUND, built from the request alone (O-1, O-2): its status and its body.
     #[must_use]
-    pub fn not_found(&self, outcome: &mut Outcome) -> Shaped {
+    pub fn not_found(&self, outcome: &mut Outcome) -> (u16, Node) {
         let call = self.call();
         let task = call.task.as_ref().and_then(|t: &Task| t.json.as_deref());
         let build = |id: &Id, task: Option<&str>| {
@@ -362,7 +362,7 @@ impl Frame<'_> {
             let reason = Node::word(A2aError::TaskNotFound.reason());
             let details = vec![error_info(reason, DOMAIN, metadata.into_iter().collect())];
             let message = A2aError::TaskNotFound.message().into();
-            let (status, body) = match self.binding {
+            match self.binding {
                 Binding::JsonRpc => (200, rpc_error(id, A2aError::TaskNotFound.code(), message, details)),
                 Binding::HttpJson => {
                     let word = A2aError::TaskNotFound.status_word();
@@ -370,17 +370,15 @@ impl Frame<'_> {
                     let kind = Kind::A2a(A2aError::TaskNotFound);
                     (404, if self.merged { merged(body, kind, message) } else { body })
                 }
-            };
-            Shaped::new(status, &body)
+            }
         };
         outcome.reason = Some(A2aError::TaskNotFound.reason());
         outcome.not_found = true;
-        let fits = |shaped: &Shaped| shaped.body.len() <= self.cap;
         let mut shaped = build(&call.id, task);
-        if call.id == Id::TooLong || !fits(&shaped) {
+        if call.id == Id::TooLong || !shaped.1.fits(self.cap) {
             outcome.rules.insert(Rule::O2);
             shaped = build(&call.id, None);
-            if !fits(&shaped) {
+            if !shaped.1.fits(self.cap) {
                 shaped = build(&Id::Null, None);
             }
         }

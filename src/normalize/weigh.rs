@@ -123,9 +123,9 @@ impl Exchange {
                 note(outcome);
                 outcome.collapsed = cause;
                 outcome.verdict = Verdict::Rewritten;
-                let shaped = frame.not_found(outcome);
-                outcome.said_already = cause.is_none() && says_not_found_already(&shaped, material);
-                return Judged::Answer(shaped);
+                let (status, body) = frame.not_found(outcome);
+                outcome.said_already = cause.is_none() && says_not_found_already(status, &body, material);
+                return Judged::Answer(self.written(status, &body));
             }
             Ok(Decision::Fault(fault)) => fault,
             Err(Undecided) => {
@@ -166,29 +166,35 @@ impl Exchange {
         }
         outcome.verdict = Verdict::Rewritten;
         outcome.drop_fields(DroppedKind::Member, left_out);
-        let shaped = frame.shape(&fault, Additions::ALL, outcome);
+        let (status, body) = frame.tree(&fault, Additions::ALL, outcome);
+        let shaped = self.written(status, &body);
         if over_cap(&shaped.body) { overflow(Rule::C1, outcome) } else { Judged::Answer(shaped) }
+    }
+
+    /// An answer as it is written. While observing none is: all that counts then is whether it would be too long (I-5).
+    fn written(&self, status: u16, body: &Node) -> Shaped {
+        if self.is_observing() && body.fits(self.policy.response_cap_bytes) {
+            return Shaped { status, body: Vec::new() };
+        }
+        Shaped::new(status, body)
     }
 }
 
 /// The host's own answer is the fixed TASK_NOT_FOUND, `metadata` aside, with headers that tell no two
 /// tasks apart: it is written anew all the same (O-1), but the host no longer needs that.
-fn says_not_found_already(shaped: &Shaped, material: &Material<'_>) -> bool {
+fn says_not_found_already(status: u16, ours: &Node, material: &Material<'_>) -> bool {
     let Some(document) = material.document.filter(|d| material.is_exact && !d.odd) else { return false };
     // Most are not, and show it at once: their data is missing or no list.
     let error = document.root.get("error");
     let details = error.and_then(|error| error.get("data").or_else(|| error.get("details")));
-    let fits = material.any_status || shaped.status == material.status;
+    let fits = material.any_status || status == material.status;
     if !fits
         || !matches!(details, Some(Node::Array(_)))
         || !material.headers.keys().all(disclose::tells_no_task)
     {
         return false;
     }
-    tree::parse(&shaped.body).is_ok_and(|ours| {
-        says_the_same(&ours.root, &document.root)
-            || says_the_same(&without_metadata(&ours.root), &document.root)
-    })
+    says_the_same(ours, &document.root) || says_the_same(&without_metadata(ours), &document.root)
 }
 
 /// C-2's answer, behind a second proxy, is still that answer, whatever its status would say by itself (E-5).

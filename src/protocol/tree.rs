@@ -128,6 +128,28 @@ impl Node {
         }
     }
 
+    /// Whether it is written in no more than so many bytes. Nearly always that is plain without writing it.
+    #[must_use]
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.most_bytes() <= bytes || self.to_bytes().len() <= bytes
+    }
+
+    /// At least as many bytes as it is written in: as if every byte of a text were escaped.
+    fn most_bytes(&self) -> usize {
+        match self {
+            Self::Null | Self::Opaque | Self::Bool(_) => 5,
+            Self::Number(raw) | Self::Raw(raw) => raw.len(),
+            Self::String(text) => 2 + 6 * text.len(),
+            Self::Array(elements) => {
+                2 + elements.iter().map(|element| 1 + element.most_bytes()).sum::<usize>()
+            }
+            Self::Object(members) => {
+                let member = |(name, value): &(Text, Self)| 4 + 6 * name.len() + value.most_bytes();
+                2 + members.iter().map(member).sum::<usize>()
+            }
+        }
+    }
+
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
