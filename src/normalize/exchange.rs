@@ -417,6 +417,12 @@ impl Exchange {
         }
     }
 
+    /// There is a head, and no verdict yet.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        matches!(self.phase, Phase::Holding(_))
+    }
+
     /// What was done; complete once [`Output::End`], [`Output::PassRest`] or [`Output::Abort`] came.
     #[must_use]
     pub fn outcome(&self) -> &Outcome {

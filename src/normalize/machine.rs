@@ -87,6 +87,12 @@ impl Machine {
         }
     }
 
+    /// There is a head, and no verdict yet.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        matches!(self, Self::Exchange(exchange) if exchange.is_holding())
+    }
+
     #[must_use]
     pub fn wants_request(&self) -> bool {
         match self {

@@ -288,7 +288,8 @@ impl Held {
     async fn host_sent(&mut self, client: &mut ServerSession, tasks: Vec<HttpTask>) -> Result<bool> {
         let arrived = Instant::now();
         let mut out = Vec::with_capacity(tasks.len() + 1);
-        for task in tasks {
+        let mut tasks = tasks.into_iter().peekable();
+        while let Some(task) = tasks.next() {
             match self.phase {
                 Phase::Passing => {
                     out.push(task);
@@ -325,6 +326,9 @@ impl Held {
                     self.exchange.head(head.status, &head.headers);
                     self.head = Some(head);
                     self.host_end_if(end);
+                    if self.exchange.is_holding() && tasks.peek().is_some() {
+                        continue; // what came with the head is judged with it, or needs it no more
+                    }
                 }
                 HttpTask::Body(bytes, end) => {
                     if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
