@@ -564,19 +564,15 @@ impl Reader {
             return Some(Task { json: None, text: None });
         }
         let raw = std::str::from_utf8(&slot.raw).ok();
-        match slot.kind {
-            Some(Kind::Number) => Some(Task {
+        if slot.kind == Some(Kind::Number) {
+            return Some(Task {
                 json: raw.filter(|r| is_number(r)).map(|r| format!("\"{r}\"").into()),
                 text: raw.map(Into::into),
-            }),
-            _ => {
-                let (text, odd) = decode_string(&slot.raw);
-                Some(Task {
-                    json: raw.filter(|raw| is_text(raw) && !odd).map(Into::into),
-                    text: Some((&*text).into()),
-                })
-            }
+            });
         }
+        let (text, odd) = decode_string(&slot.raw);
+        let json = raw.filter(|raw| is_text(raw) && !odd).map(Into::into);
+        Some(Task { json, text: Some((&*text).into()) })
     }
 
     fn context(&self) -> Option<Text> {

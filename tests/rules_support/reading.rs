@@ -44,7 +44,7 @@ impl Visitor for Log {
         match kind {
             Kind::Object | Kind::Array => {}
             Kind::String => {
-                self.events.push(Event::Token(tree::decode_string(&token).0.into_owned().into_bytes()))
+                self.events.push(Event::Token(tree::decode_string(&token).0.into_owned().into_bytes()));
             }
             Kind::Number => self.events.push(Event::Token(as_serde_spells(&token))),
             Kind::True | Kind::False | Kind::Null => self.events.push(Event::Token(token)),

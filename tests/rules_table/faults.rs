@@ -373,7 +373,8 @@ fn f4_a_vendors_code_means_the_same_behind_a_second_proxy() {
     let mut codes: Vec<String> = Vec::new();
     for word in &words {
         for (at, _) in word.match_indices('_') {
-            codes.push(format!("{}.{}", word[..at].replace('_', "-"), &word[at + 1..]));
+            let (vendor, name) = word.split_at(at);
+            codes.push(format!("{}.{}", vendor.replace('_', "-"), name.trim_start_matches('_')));
         }
     }
     assert!(codes.len() > 150 && codes.contains(&"credential.required".to_owned()));

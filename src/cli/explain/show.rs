@@ -11,6 +11,7 @@ use similar::{ChangeTag, TextDiff};
 use super::Explained;
 use crate::cli::screen::{Ink, Screen, clean, readable, wrap};
 use crate::normalize::{DroppedKind, Mode, Rule, Verdict};
+use crate::protocol::tree::Text;
 
 /// Lines of an answer or a difference that are shown.
 const LINES: usize = 400;
@@ -172,7 +173,7 @@ pub fn json(explained: &Explained) -> String {
         "reason": outcome.reason,
         "rules": rules,
         "dropped": dropped,
-        "droppedNames": outcome.dropped_names.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
+        "droppedNames": outcome.dropped_names.iter().map(Text::as_str).collect::<Vec<_>>(),
         "collapsed": outcome.collapsed,
         "answer": answer,
         "notes": notes,
