@@ -219,6 +219,38 @@ fn informational_heads_are_forwarded_at_once() {
     client.answer().assert_passed(200, SUCCESS);
 }
 
+/// O-1: where a task is named an interim head would tell whether there is one, by being there and by what it says.
+#[test]
+fn informational_heads_tell_nothing_of_a_task() {
+    for status in ["100 Acme", "102 Processing", "103 Early Hints", "199 Acme"] {
+        let host = ScriptedHost::start(move |visit| {
+            while visit.request().is_some() {
+                visit.send(format!("HTTP/1.1 {status}\r\nX-Owner: acme\r\nLink: </acme>\r\n\r\n"));
+                visit.send(sized(403, "no"));
+            }
+        });
+        let proxy = Proxy::start(&host);
+        let mut client = proxy.client();
+        for request in
+            [post("/a2a", GET_TASK), get("/rest/tasks/1").replacen("Host:", "A2A-Version: 1.0\r\nHost:", 1)]
+        {
+            client.send(request);
+            let answer = client.answer();
+            assert!(
+                !answer.first_line.contains(" 1") && answer.text().contains("TASK_NOT_FOUND"),
+                "{status} {answer:?}"
+            );
+        }
+        client.send(post("/a2a", GET_TASK).replacen("Host:", "Expect: 100-continue\r\nHost:", 1));
+        let answer = client.answer();
+        if status.starts_with("100") {
+            assert_eq!((answer.status(), answer.headers.len()), (100, 0), "{answer:?}");
+        } else {
+            assert!(answer.text().contains("TASK_NOT_FOUND"), "{status} {answer:?}");
+        }
+    }
+}
+
 #[test]
 fn hop_by_hop_headers_stay_on_their_hop() {
     let host = ScriptedHost::saying(format!(

@@ -807,6 +807,36 @@ fn s1_a_document_behind_blank_lines_is_one_in_any_split() {
     }
 }
 
+/// What clients decode before they read it is judged as what it is then.
+#[test]
+fn s1_a_coded_document_is_judged_as_one_in_any_split() {
+    let envelope = r#"{"error":"run_forbidden","message":"tenant acme"}"#;
+    let get = Request::call("GetTask", &json!({"id": "t-1"}));
+    let rest = Request::http(Method::GET, "/rest/tasks/t-1");
+    let blank = format!("\u{feff}\n{BAD}");
+    for (host, request, body) in [
+        (Host::rpc(), &get, envelope),
+        (Host::rpc(), &Request::send(), BAD),
+        (Host::rpc(), &Request::send(), blank.as_str()),
+        (Host::rpc(), &Request::send(), OK),
+        (Host::http(), &rest, envelope),
+        (Host::http(), &rest, HTTP_BAD),
+    ] {
+        let plain = host.run(request, &sse(body));
+        let bytes = gzip(&[body]).concat();
+        for split in [Split::Every(1), Split::Every(7), Split::At(11), Split::At(bytes.len())] {
+            let coded = sse(bytes.clone()).header("content-encoding", "gzip").split(split.clone());
+            let seen = host.run(request, &coded);
+            if body == OK {
+                assert!(seen.passed(&coded), "{split:?}: {}", seen.text());
+            } else {
+                assert_eq!(seen.visible(), plain.visible(), "{body} {split:?}");
+                assert!(!seen.text().contains("acme"), "{body} {split:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn s1_ndjson_line_by_line() {
     for end in ["\n", "\r\n"] {

@@ -239,7 +239,11 @@ impl Exchange {
         self.phase = match stream {
             Some(stream) => {
                 self.asking.settle();
-                Phase::Streaming(Box::new(stream))
+                if stream.is_coded() {
+                    Phase::Holding(Box::new(Held::coded(code, headers, stream)))
+                } else {
+                    Phase::Streaming(Box::new(stream))
+                }
             }
             None => Phase::Holding(Box::new(Held::new(code, headers, keep))),
         };
@@ -279,6 +283,19 @@ impl Exchange {
         }
         let Phase::Holding(held) = &mut self.phase else { return };
         held.take(bytes, self.policy.intake_bytes);
+        if held.is_undecided {
+            match held.begins_as_document() {
+                None if !held.over => return,
+                Some(true) => {
+                    held.is_undecided = false;
+                    held.stream = held.stream.take().filter(|_| self.binding == Binding::HttpJson);
+                }
+                None | Some(false) => {
+                    held.is_undecided = false;
+                    return self.read_as_stream();
+                }
+            }
+        }
         let status = held.status;
         let flows = if self.policy.cap.success || Refusal::from_status(status).is_some() {
             false
@@ -415,6 +432,16 @@ impl Exchange {
             Phase::Streaming(stream) => stream.held_bytes(),
             _ => 0,
         }
+    }
+
+    /// The call names a task, or might yet, and its answer is not only observed.
+    #[must_use]
+    pub fn may_name_a_task(&self) -> bool {
+        if self.is_observing() {
+            return false;
+        }
+        let call = self.asking.call();
+        call.task.is_some() || !self.asking.has_ended()
     }
 
     /// There is a head, and no verdict yet.

@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use memchr::memmem::Finder;
 
 use super::Binding;
-use super::stream::Stream;
+use super::stream::{Stream, begins_as_document};
 use super::watch::Watch;
 use crate::protocol::charset::Charset;
 use crate::protocol::coding::Decoder;
@@ -46,6 +46,8 @@ pub(super) struct Held {
     /// It is called a stream, on HTTP+JSON, but began as a document (S-1): what becomes of it should it be none, and
     /// how many of the pieces that stream has seen already.
     pub(super) stream: Option<(Box<Stream>, usize)>,
+    /// It is called a stream and coded: what it is, its first decoded bytes tell (S-1).
+    pub(super) is_undecided: bool,
     /// It was no JSON up to where a body is judged whole.
     malformed_early: bool,
 }
@@ -72,8 +74,20 @@ impl Held {
             decoded: Vec::new(),
             over: false,
             stream: None,
+            is_undecided: false,
             malformed_early: false,
         }
+    }
+
+    /// What is called a stream and coded.
+    pub(super) fn coded(status: u16, headers: &HeaderMap, stream: Stream) -> Self {
+        let stream = Some((Box::new(stream), 0));
+        Self { stream, is_undecided: true, ..Self::new(status, headers, true) }
+    }
+
+    /// Whether it begins as a document, if that is known by now.
+    pub(super) fn begins_as_document(&self) -> Option<bool> {
+        if self.undecodable { Some(false) } else { begins_as_document(0, &self.decoded) }
     }
 
     /// Takes the next bytes and scans as much of them as the verdict needs.

@@ -87,6 +87,12 @@ impl Machine {
         }
     }
 
+    /// The call names a task, or might yet, and its answer is not only observed.
+    #[must_use]
+    pub fn may_name_a_task(&self) -> bool {
+        matches!(self, Self::Exchange(exchange) if exchange.may_name_a_task())
+    }
+
     /// There is a head, and no verdict yet.
     #[must_use]
     pub fn is_holding(&self) -> bool {

@@ -162,6 +162,7 @@ impl Stream {
             binding,
             status,
             headers: headers.clone(),
+            // Of a coded one `Held` sees to that, which decodes it.
             lead: (framing == Framing::Sse && coding.is_none()).then(Vec::new),
             is_coded: coding.is_some(),
             coding,
@@ -182,20 +183,22 @@ impl Stream {
     /// does. What came before them is blank.
     pub(super) fn lead_of_document(&mut self, bytes: &Bytes) -> Option<Bytes> {
         let lead = self.lead.as_mut()?;
-        let blank = |b: &u8| b.is_ascii_whitespace() || sse::MARK.contains(b);
-        // Counted from the stream's first byte, so that it does not matter how the bytes come (F-9).
-        let room = LEAD_MAX.saturating_sub(lead.len());
-        match bytes.iter().take(room).find(|b| !blank(b)) {
-            None if bytes.len() < room => {
+        match begins_as_document(lead.len(), bytes) {
+            None => {
                 lead.extend_from_slice(bytes);
                 None
             }
-            Some(b'{' | b'[') => self.lead.take().map(Bytes::from),
-            Some(_) | None => {
+            Some(true) => self.lead.take().map(Bytes::from),
+            Some(false) => {
                 self.lead = None;
                 None
             }
         }
+    }
+
+    /// Its bytes must be decoded before they tell whether it is one (S-1).
+    pub(super) fn is_coded(&self) -> bool {
+        self.is_coded && self.framing == Framing::Sse
     }
 
     pub(super) fn head(&self) -> (u16, &HeaderMap) {
@@ -257,6 +260,18 @@ impl Stream {
 
     fn data(&self) -> Vec<u8> {
         sse::data_of(self.framing, &self.held, self.at_start)
+    }
+}
+
+/// Whether what is called a stream begins, with these bytes behind so many blank ones, as a JSON object or array;
+/// `None` if they are blank, too. Counted from the stream's first byte, so that it does not matter how the bytes
+/// come (F-9).
+pub(super) fn begins_as_document(blanks: usize, bytes: &[u8]) -> Option<bool> {
+    let blank = |b: &u8| b.is_ascii_whitespace() || sse::MARK.contains(b);
+    let room = LEAD_MAX.saturating_sub(blanks);
+    match bytes.iter().take(room).find(|b| !blank(b)) {
+        None if bytes.len() < room => None,
+        first => Some(matches!(first, Some(b'{' | b'['))),
     }
 }
 

@@ -315,9 +315,15 @@ impl Held {
                     out.push(HttpTask::Header(head, end));
                     continue;
                 }
-                // Not the answer yet, and never held.
+                // Not the answer yet, and never held. Where a task is named it would tell whether there is one (O-1): of
+                // that nothing is passed but "continue" to a client that waits for it.
                 HttpTask::Header(head, end) if head.status.is_informational() => {
-                    client.response_duplex_vec(vec![HttpTask::Header(head, end)]).await?;
+                    if !self.exchange.may_name_a_task() {
+                        client.response_duplex_vec(vec![HttpTask::Header(head, end)]).await?;
+                    } else if head.status == StatusCode::CONTINUE && mem::take(&mut self.expects_continue) {
+                        let bare = ResponseHeader::build(StatusCode::CONTINUE, None)?;
+                        client.response_duplex_vec(vec![HttpTask::Header(Box::new(bare), end)]).await?;
+                    }
                     continue;
                 }
                 HttpTask::Header(head, end) => {
