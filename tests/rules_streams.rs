@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use a2a_errata::normalize::{
-    Exchange, Failure, Mode, Output, OwnAnswer, Policy, RequestFacts, Rule, Target, Verdict,
+    Exchange, Failure, Mode, Outcome, Output, OwnAnswer, Policy, RequestFacts, Rule, Target, Verdict,
 };
 use bytes::Bytes;
 use flate2::Compression;
@@ -966,6 +966,35 @@ fn i5_observe_mode_touches_no_stream() {
         .policy(|p| p.mode = Mode::Observe)
         .run(&stream(), &sse(event(BAD)).ending(Ending::Fail(Failure::Closed)));
     assert_eq!(seen.finish, Finish::Abort);
+}
+
+/// An event that is answered in the stream's place ends it, so what follows does not count; and what is over the intake
+/// loses its headers.
+#[test]
+fn i5_what_is_noted_is_what_enforcing_does() {
+    let owned = |answer: Answer| answer.header("x-owner", "acme").header("etag", "\"1\"");
+    let http_gone = r#"{"error":{"code":404,"status":"NOT_FOUND","message":"acme"}}"#;
+    let long =
+        format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32001,"message":"{}"}}}}"#, "x".repeat(9000));
+    let rest = Request::http(Method::GET, "/rest/tasks/t-1:subscribe");
+    for (host, request, answer) in [
+        (Host::rpc(), subscribe(), owned(sse(event(GONE) + &event(BAD)))),
+        (Host::rpc(), stream(), owned(sse(event(BAD) + &event(GONE)))),
+        (Host::http(), rest.clone(), owned(sse(event(http_gone) + &event(HTTP_BAD)))),
+        (Host::http(), rest, owned(sse(event(HTTP_BAD) + &event(HTTP_OK)))),
+        (Host::rpc(), Request::call("GetTask", &json!({"id": "t-1"})), owned(Answer::raw(200, long))),
+    ] {
+        let small = |host: Host, mode: Mode| {
+            host.policy(|p| (p.mode, p.intake_bytes, p.response_cap_bytes) = (mode, 6000, 6000))
+        };
+        let done = small(host.clone(), Mode::Enforce).run(&request, &answer).outcome;
+        let noted = small(host, Mode::Observe).run(&request, &answer).outcome;
+        let rules =
+            |outcome: &Outcome| outcome.rules.iter().filter(|rule| *rule != Rule::I5).collect::<Vec<_>>();
+        assert_eq!(rules(&noted), rules(&done), "{answer:?}");
+        assert_eq!((noted.reason, noted.collapsed), (done.reason, done.collapsed), "{answer:?}");
+        assert!(rules(&done).contains(&Rule::D3));
+    }
 }
 
 #[test]

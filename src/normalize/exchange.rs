@@ -614,6 +614,7 @@ impl Exchange {
         };
         if observing_more {
             // Only the verdict is due; the host's bytes go on (I-5).
+            self.keep_headers(headers, &mut outcome);
             outcome.rules.insert(Rule::I5);
             self.outcome = outcome;
             self.phase = Phase::Passing;
@@ -647,18 +648,25 @@ impl Exchange {
 
     /// Writes a whole answer in place of the host's.
     pub(super) fn write(&mut self, host: &HeaderMap, status: u16, body: Option<Body>, mut outcome: Outcome) {
-        let observes = self.is_observing();
+        let headers = self.keep_headers(host, &mut outcome);
+        self.outcome = outcome;
+        self.send(status, headers, body);
+    }
+
+    /// What an answer in place of the host's keeps of its headers; nothing while observing, when it is only noted.
+    pub(super) fn keep_headers(&self, host: &HeaderMap, outcome: &mut Outcome) -> HeaderMap {
         let disclosure = &self.policy.disclosure;
         let keep_on_not_found = &self.policy.oracle.keep_headers;
+        let not_found = outcome.not_found;
         let keep = |name: &HeaderName| {
-            if outcome.not_found {
+            if not_found {
                 keep_on_not_found.contains(name) && !disclose::is_framing(name)
             } else {
                 disclose::admits_header(name, disclosure)
             }
         };
-        let (headers, dropped) = if observes {
-            (HeaderMap::new(), disclose::drops(host, keep)) // none of them is written
+        let (headers, dropped) = if self.is_observing() {
+            (HeaderMap::new(), disclose::drops(host, keep))
         } else {
             disclose::filter_headers(host, keep)
         };
@@ -669,8 +677,7 @@ impl Exchange {
         if [CONTENT_ENCODING, TRANSFER_ENCODING, ETAG].iter().any(|name| host.contains_key(name)) {
             outcome.rules.insert(Rule::C4);
         }
-        self.outcome = outcome;
-        self.send(status, headers, body);
+        headers
     }
 
     /// An answer of the proxy's own, in the interface's binding (P-1).

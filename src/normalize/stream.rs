@@ -506,11 +506,16 @@ impl Exchange {
         let body = shaped.body;
         let is_event = shaped.status == 200 && self.is_stream_call(call);
         let body = if is_event { Body::Event(body) } else { Body::Json(body) };
+        let mut outcome = std::mem::take(&mut self.outcome);
         if self.is_observing() {
-            self.phase = Phase::Streaming(stream); // it goes on; only what would be done is noted
-            return self.pass_event();
+            // The stream would end here: what follows is none of it, and passes unread (I-5).
+            self.keep_headers(&stream.headers, &mut outcome);
+            outcome.rules.insert(Rule::I5);
+            self.outcome = outcome;
+            self.phase = Phase::Passing;
+            self.out.push_back(Output::PassRest);
+            return;
         }
-        let outcome = std::mem::take(&mut self.outcome);
         self.write(&stream.headers, shaped.status, Some(body), outcome);
         self.out.push_back(Output::CloseUpstream);
     }
