@@ -374,15 +374,16 @@ impl Frame<'_> {
         };
         outcome.reason = Some(A2aError::TaskNotFound.reason());
         outcome.not_found = true;
-        let mut shaped = build(&call.id, task);
-        if call.id == Id::TooLong || !shaped.1.fits(self.cap) {
+        let fits = |(_, body): &(u16, Node)| body.fits(self.cap);
+        let mut answer = build(&call.id, task);
+        if call.id == Id::TooLong || !fits(&answer) {
             outcome.rules.insert(Rule::O2);
-            shaped = build(&call.id, None);
-            if !shaped.1.fits(self.cap) {
-                shaped = build(&Id::Null, None);
+            answer = build(&call.id, None);
+            if !fits(&answer) {
+                answer = build(&Id::Null, None);
             }
         }
-        shaped
+        answer
     }
 
     /// A fault whose id alone would take it over the cap: code and text, no id, no details.

@@ -284,17 +284,15 @@ impl Exchange {
         let Phase::Holding(held) = &mut self.phase else { return };
         held.take(bytes, self.policy.intake_bytes);
         if held.is_undecided {
-            match held.begins_as_document() {
-                None if !held.over => return,
-                Some(true) => {
-                    held.is_undecided = false;
-                    held.stream = held.stream.take().filter(|_| self.binding == Binding::HttpJson);
-                }
-                None | Some(false) => {
-                    held.is_undecided = false;
-                    return self.read_as_stream();
-                }
+            let begins = held.begins_as_document();
+            held.is_undecided = begins.is_none() && !held.over;
+            if held.is_undecided {
+                return;
             }
+            if begins != Some(true) {
+                return self.read_as_stream();
+            }
+            held.stream = held.stream.take().filter(|_| self.binding == Binding::HttpJson);
         }
         let status = held.status;
         let flows = if self.policy.cap.success || Refusal::from_status(status).is_some() {
@@ -437,11 +435,7 @@ impl Exchange {
     /// The call names a task, or might yet, and its answer is not only observed.
     #[must_use]
     pub fn may_name_a_task(&self) -> bool {
-        if self.is_observing() {
-            return false;
-        }
-        let call = self.asking.call();
-        call.task.is_some() || !self.asking.has_ended()
+        !self.is_observing() && (!self.asking.has_ended() || self.asking.call().task.is_some())
     }
 
     /// There is a head, and no verdict yet.
@@ -613,13 +607,7 @@ impl Exchange {
             Body::Json(body)
         };
         if observing_more {
-            // Only the verdict is due; the host's bytes go on (I-5).
-            self.keep_headers(headers, &mut outcome);
-            outcome.rules.insert(Rule::I5);
-            self.outcome = outcome;
-            self.phase = Phase::Passing;
-            self.out.push_back(Output::PassRest);
-            return;
+            return self.note_only(headers, outcome);
         }
         self.write(headers, shaped.status, Some(body), outcome);
         if over == Over::Intake {
@@ -653,8 +641,17 @@ impl Exchange {
         self.send(status, headers, body);
     }
 
+    /// Only the verdict was due; the host's bytes go on, and what follows passes unread (I-5).
+    pub(super) fn note_only(&mut self, host: &HeaderMap, mut outcome: Outcome) {
+        self.keep_headers(host, &mut outcome);
+        outcome.rules.insert(Rule::I5);
+        self.outcome = outcome;
+        self.phase = Phase::Passing;
+        self.out.push_back(Output::PassRest);
+    }
+
     /// What an answer in place of the host's keeps of its headers; nothing while observing, when it is only noted.
-    pub(super) fn keep_headers(&self, host: &HeaderMap, outcome: &mut Outcome) -> HeaderMap {
+    fn keep_headers(&self, host: &HeaderMap, outcome: &mut Outcome) -> HeaderMap {
         let disclosure = &self.policy.disclosure;
         let keep_on_not_found = &self.policy.oracle.keep_headers;
         let not_found = outcome.not_found;

@@ -5,11 +5,11 @@ use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
 use super::call::Call;
-use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation, forbids, own_error};
+use super::decode::{CodeSpelling, EnvelopeCode, Evidence, Shape, Violation, openwop_forbids, own_error};
 use super::outcome::{Rule, RuleSet};
 use super::version::same_version;
 use super::{Binding, Policy};
-use crate::protocol::a2a::{A2aError, OPENWOP_DOMAIN, Operation};
+use crate::protocol::a2a::{A2aError, Operation};
 use crate::protocol::json_rpc::RpcError;
 use crate::protocol::openwop::{self, CodeKind};
 use crate::protocol::tree::{Node, Text};
@@ -351,7 +351,7 @@ impl Judge<'_> {
         }
         let reason = openwop::reason(code);
         // A vendor's code may be another's reason, and read as that behind a second proxy (E-5).
-        if self.named && (class == 403 || forbids(&reason, OPENWOP_DOMAIN)) {
+        if self.named && (class == 403 || openwop_forbids(&reason)) {
             return collapse("envelope", rules);
         }
         let kind = match &**code {
@@ -399,15 +399,11 @@ impl Judge<'_> {
         let Some(reason) = reason else { return (kind, None) };
         let is_http = self.setting.binding == Binding::HttpJson;
         let kind = if is_http { told_by_reason(kind, &reason) } else { kind };
-        let may_leave = match kind {
-            Kind::A2a(_) | Kind::Refusal(_) => false,
-            // A reason that the binding has for another error would be read as that one behind a second proxy (E-5).
-            Kind::Rpc(own) if is_http => {
-                own_error(&reason).is_none_or(|error| own.http_reason() == error.http_reason())
-            }
-            Kind::Code(_) if is_http => own_error(&reason).is_none(),
-            Kind::Rpc(_) | Kind::Code(_) => true,
-        };
+        // A reason that the binding has for another error would be read as that one behind a second proxy (E-5).
+        let names =
+            |error: RpcError| matches!(kind, Kind::Rpc(own) if own.http_reason() == error.http_reason());
+        let is_free = !is_http || own_error(&reason).is_none_or(names);
+        let may_leave = is_free && !matches!(kind, Kind::A2a(_) | Kind::Refusal(_));
         (kind, Some(reason).filter(|_| may_leave))
     }
 

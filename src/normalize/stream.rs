@@ -503,19 +503,13 @@ impl Exchange {
         self.outcome.rules.insert(Rule::S3);
         self.outcome.not_found = outcome.not_found;
         let Phase::Streaming(stream) = std::mem::replace(&mut self.phase, Phase::Finished) else { return };
+        let outcome = std::mem::take(&mut self.outcome);
+        if self.is_observing() {
+            return self.note_only(&stream.headers, outcome); // the stream would end here
+        }
         let body = shaped.body;
         let is_event = shaped.status == 200 && self.is_stream_call(call);
         let body = if is_event { Body::Event(body) } else { Body::Json(body) };
-        let mut outcome = std::mem::take(&mut self.outcome);
-        if self.is_observing() {
-            // The stream would end here: what follows is none of it, and passes unread (I-5).
-            self.keep_headers(&stream.headers, &mut outcome);
-            outcome.rules.insert(Rule::I5);
-            self.outcome = outcome;
-            self.phase = Phase::Passing;
-            self.out.push_back(Output::PassRest);
-            return;
-        }
         self.write(&stream.headers, shaped.status, Some(body), outcome);
         self.out.push_back(Output::CloseUpstream);
     }

@@ -123,33 +123,28 @@ fn read_reason(object: &Node, evidence: &mut Evidence) {
         Some(Node::String(domain)) if !domain.is_empty() => &**domain,
         _ => DOMAIN,
     };
-    // Nearly all are spelled as A2A does, and then there is no more to them.
-    if domain == DOMAIN
-        && let Some(error) = A2aError::ALL.into_iter().find(|error| error.reason() == reason)
-    {
-        evidence.a2a = evidence.a2a.or(Some(error));
-        return;
-    }
     let folded = fold(reason);
     if domain == DOMAIN {
         evidence.a2a = evidence.a2a.or_else(|| A2aError::from_folded(&folded));
     }
     let is_openwop = domain == OPENWOP_DOMAIN;
-    evidence.says_forbidden |= forbids_folded(&folded) || is_openwop && reason_is_unreadable(reason);
+    evidence.says_forbidden |= forbids(&folded, reason, is_openwop);
     if is_openwop && evidence.openwop_reason.is_none() && is_reason(reason) {
         evidence.openwop_reason = Some(reason.into());
     }
 }
 
-/// Whether a reason says that the caller may not read this (O-3).
+/// Whether a reason of OpenWOP's says that the caller may not read this (O-3).
 #[must_use]
-pub fn forbids(reason: &str, domain: &str) -> bool {
-    forbids_folded(&fold(reason)) || domain == OPENWOP_DOMAIN && reason_is_unreadable(reason)
+pub fn openwop_forbids(reason: &str) -> bool {
+    forbids(&fold(reason), reason, true)
 }
 
-fn forbids_folded(folded: &str) -> bool {
+/// The same of any reason, which is given as [`fold`] makes it, too.
+fn forbids(folded: &str, reason: &str, is_openwop: bool) -> bool {
     let folded = folded.strip_suffix("error").unwrap_or(folded);
     matches!(folded, "permissiondenied" | "forbidden" | "unauthorized" | "accessdenied")
+        || is_openwop && reason_is_unreadable(reason)
 }
 
 /// google.rpc.ErrorInfo: `[A-Z][A-Z0-9_]+[A-Z0-9]`, at most 63 characters; OpenWOP's codes with a

@@ -10,7 +10,7 @@ mod json_rpc;
 mod problem;
 mod rpc_status;
 
-pub use data::{Violation, forbids};
+pub use data::{Violation, openwop_forbids};
 pub use rpc_status::own_error;
 
 use crate::protocol::a2a::A2aError;
